@@ -105,6 +105,7 @@ static void bad_options(void **state) {
         {{.block_rows = -1}, "block_rows is -1"},
         {{.local_sweeps = 1001}, "local_sweeps 1001"},
         {{.overlap = 65}, "overlap is 65"},
+        {{.spares = 65}, "spares is 65"},
         {{.damping = 2}, "damping is 2"},
         {{.damping = -0.5}, "damping is -0.5"},
         {{.damping = NAN}, "damping is nan"},

@@ -130,6 +130,9 @@ typedef struct hf_relax_opts {
     hf_relax_exchange exchange; /* between them */
     double progress_seconds;    /* least time between two calls of progress; 0 means none: each
                                 iteration */
+    int spares; /* workers beyond the need, which take over the blocks of one that falls silent: on
+                   a GPU in a launch of many iterations, on the CPU threads of HF_TIMING_FREE; at
+                   most 64; <= 0: none */
 } hf_relax_opts;
 
 /* How one right-hand side went. */
@@ -150,12 +153,24 @@ typedef struct hf_relax_column {
                               0: there were none */
 } hf_relax_column;
 
+/* A block whose worker fell silent in the middle of iterations, and who went on. */
+typedef struct hf_relax_takeover {
+    int64_t block;     /* counted from 0 */
+    int64_t iteration; /* the last one of the block that was complete, */
+    int64_t worker;    /* and who made the next: a spare worker of a GPU, a thread of the CPU, each
+                          counted from 0 */
+    double seconds;    /* since the launch (CPU: the call of 64 iterations) began */
+} hf_relax_takeover;
+
 /* What protection saw and did. */
 typedef struct hf_relax_faults {
     int64_t missed_forecasts; /* residuals far above what the iterations before foretold */
     int64_t rollbacks;        /* x put back to the last state that was checked */
     int64_t reloads;          /* blocks whose checksum was wrong, built again from the matrix */
     int64_t takeovers;        /* blocks whose worker fell silent, done by another */
+    int64_t taken_count;      /* of `taken` */
+    /* The first ones, in launches of many iterations and in free timing. */
+    hf_relax_takeover taken[16];
 } hf_relax_faults;
 
 /* A solution. */

@@ -98,6 +98,7 @@ class RelaxOpts(C.Structure):
         ("devices", C.c_char_p),
         ("exchange", C.c_int),
         ("progress_seconds", C.c_double),
+        ("spares", C.c_int),
     ]
 
 
@@ -118,6 +119,17 @@ class RelaxColumn(C.Structure):
     ]
 
 
+class RelaxTakeover(C.Structure):
+    """hf_relax_takeover."""
+
+    _fields_ = [
+        ("block", C.c_int64),
+        ("iteration", C.c_int64),
+        ("worker", C.c_int64),
+        ("seconds", C.c_double),
+    ]
+
+
 class RelaxFaults(C.Structure):
     """hf_relax_faults."""
 
@@ -126,6 +138,8 @@ class RelaxFaults(C.Structure):
         ("rollbacks", C.c_int64),
         ("reloads", C.c_int64),
         ("takeovers", C.c_int64),
+        ("taken_count", C.c_int64),
+        ("taken", RelaxTakeover * 16),
     ]
 
 
@@ -180,6 +194,7 @@ STRUCTS: dict[str, type[C.Structure]] = {
     "hf_csr": Csr,
     "hf_relax_opts": RelaxOpts,
     "hf_relax_column": RelaxColumn,
+    "hf_relax_takeover": RelaxTakeover,
     "hf_relax_faults": RelaxFaults,
     "hf_relax_result": RelaxResult,
     "hf_sparse_info": SparseInfo,

@@ -93,6 +93,7 @@ def _options(
     one_launch: bool | None = None,
     devices: str | None = None,
     exchange: str = "push",
+    spares: int = 0,
 ) -> _abi_relax.RelaxOpts:
     if np.dtype(inside) not in (_F32, _F64):
         raise errors.InvalidArgumentError(f"inside={inside!r}: must be float32 or float64")
@@ -115,7 +116,17 @@ def _options(
         one_launch=_SWITCH[one_launch],
         devices=devices.encode() if devices else None,
         exchange=_choice("exchange", exchange, _EXCHANGES),
+        spares=spares,
     )
+
+
+def _faults(faults: _abi_relax.RelaxFaults) -> dict[str, Any]:
+    """What protection saw and did; `taken`: blocks that others took over, the first ones."""
+    counts = ("missed_forecasts", "rollbacks", "reloads", "takeovers")
+    seen: dict[str, Any] = {name: getattr(faults, name) for name in counts}
+    taken = faults.taken[: faults.taken_count]
+    seen["taken"] = [{name: getattr(t, name) for name, _ in t._fields_} for t in taken]
+    return seen
 
 
 def _dense(name: str, value: Any, n: int) -> np.ndarray[Any, Any]:
@@ -206,7 +217,7 @@ class Solution:
             "devices": r.devices,
             "devices_lost": r.devices_lost,
             "exchange": _EXCHANGES[r.exchange],
-            "faults": {name: getattr(r.faults, name) for name, _ in r.faults._fields_},
+            "faults": _faults(r.faults),
             "seconds": {"setup": r.seconds_setup, "solve": r.seconds_solve},
             "setup_bytes": r.setup_bytes,
         }
@@ -318,6 +329,10 @@ def solve(
         "jacobi" and "async". The others adopt the rows of one that is lost.
     exchange : {"push", "amc", "dc", "dk"}
         How these tell each other what they computed.
+    spares : int, default=0
+        Workers beyond the need, which take over the blocks of one that falls silent: on a GPU in
+        one launch, on the CPU threads of free timing.
+        ``report["faults"]["taken"]`` says of which block, when and who.
 
     Returns
     -------

@@ -107,6 +107,18 @@ def test_not_converged_warns():
         holdfast.solve(hard, np.ones(1600), method="jacobi", maxiter=10, warn=False)
 
 
+def test_spares():
+    b = np.ones(N)
+    for spares in (0, 1):
+        s = holdfast.solve(A, b, method="async", timing="free", block=50, threads=2, spares=spares)
+        assert s.converged
+        taken = s.report["faults"]["taken"]
+        assert all(set(t) == {"block", "iteration", "worker", "seconds"} for t in taken)
+        assert len(taken) <= s.report["faults"]["takeovers"]
+    with pytest.raises(errors.InvalidArgumentError, match="spares is 65"):
+        holdfast.solve(A, b, spares=65)
+
+
 def test_smoother():
     smoother = holdfast.Smoother(A, "jacobi", damping=0.8)
     b, x = RNG.normal(size=(2, N))

@@ -143,6 +143,11 @@ def several_devices():
                       "async", "--block", "90", "-o", shared)
     check("2 devices" in result.out, str(result))
     check(residual(EASY, read_npy(shared)[2], [1.0] * N) <= 1.01e-10, "shared by amc")
+    holdfast("solve", easy(), "--timing", "free", "--method", "async", "--block", "90", "-t", "2", "--spares", "1",
+             "-o", alone, "--report", report_file)
+    report = loads(content(report_file))
+    check(residual(EASY, read_npy(alone)[2], [1.0] * N) <= 1.01e-10, "with a spare thread")
+    check(report["options"]["spares"] == 1 and isinstance(report["faults"]["taken"], list), str(report["faults"]))
 
 
 @test

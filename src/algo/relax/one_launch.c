@@ -7,12 +7,13 @@
 #include "core/plan.h"
 #include "core/run.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_ROWS 700 /* of a block */
 #define MOST_EPOCHS                                                                                \
     20000             /* of a launch: then the caller, the clock and the true residual are asked */
-#define LIMIT_S 20    /* after which a launch gives up */
+#define LIMIT_S 2     /* after which a launch gives up: ten times what one may take */
 #define MOST_COPIES 4 /* rows that a block works on, times its own */
 
 bool hf_relax_fits_launch(const hf_relax *relax) {
@@ -174,6 +175,34 @@ static int64_t iterations_of(const hf_relax *relax, int64_t epochs) {
     return relax->opts.method == HF_RELAX_CHEBYSHEV ? epochs * relax->march.sweeps : epochs;
 }
 
+/* Blocks that spare workers took over. */
+static void count_takeovers(const struct hf_relax_work *w, const struct hf_march_report *report,
+                            uint64_t call) {
+    for (int i = 0; w->faults != NULL && i < HF_MARCH_SPARES; i++) {
+        const struct hf_march_taken *t = &report->taken[i];
+        const hf_relax_takeover seen = {.block = t->block,
+                                        .iteration = w->earlier + w->made +
+                                                     iterations_of(w->relax, t->epoch),
+                                        .worker = i,
+                                        .seconds = t->after_s};
+        if (t->call == call)
+            hf_relax_note_takeover(w->faults, &seen);
+    }
+}
+
+/* For experiments: who is lost in this call. */
+static struct hf_march_loss loss_of(const struct hf_relax_work *w) {
+    const struct hf_relax_probe *probe = w->relax->probe;
+    struct hf_march_loss loss = {.blocks = NULL};
+    const int64_t made = w->earlier + w->made;
+    if (probe == NULL || probe->loss.blocks == NULL)
+        return loss;
+    loss = probe->loss;
+    if (loss.moment <= HF_MARCH_HALF_TOLD)
+        loss.at = (loss.at - made) / iterations_of(w->relax, 1) + 1;
+    return loss;
+}
+
 static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_march_report *report) {
     hf_relax *relax = w->relax;
     struct hf_relax_march *march = &relax->march;
@@ -195,6 +224,8 @@ static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_mar
                                        .target = limit,
                                        .goal = limit,
                                        .limit_s = LIMIT_S,
+                                       .spares = relax->opts.spares,
+                                       .loss = loss_of(w),
                                        .state = march->state,
                                        .first = march->next,
                                        .report = march->report,
@@ -203,17 +234,27 @@ static hf_status call_march(struct hf_relax_work *w, double limit, struct hf_mar
     HF_TRY(hf_queue(relax->ctx, HF_OP_MARCH, &args, &relax->kernel[HF_CALL_MARCH]));
     HF_TRY(hf_ctx_copy(relax->ctx, report, march->report, sizeof *report));
     w->seconds += fmax(0, device->span(relax->ctx->stream));
-    if (report->stop != HF_MARCH_ABORTED)
-        return HF_OK;
-    march->next = 0;
-    return hf_ctx_fail(relax->ctx, HF_E_DEVICE,
-                       "a launch of %lld iterations on %s did not end within %d s and gave up: the "
-                       "device is overloaded or faulty; set one_launch off, or use another device",
-                       (long long)args.most, hf_context_device(relax->ctx), LIMIT_S);
+    count_takeovers(w, report, args.first + 1);
+    if (report->call != args.first + 1)
+        report->stop = HF_MARCH_ABORTED;
+    return HF_OK;
+}
+
+/* Nobody was left to take over, or the device is overloaded: x is no number, so that the solution
+ * goes back to the last state that was checked, and on with a launch for each step. */
+static void give_up(struct hf_relax_work *w, double *square) {
+    hf_relax *relax = w->relax;
+    relax->march.on = false;
+    relax->march.next = 0;
+    *square = w->square = NAN;
+    (void)snprintf(relax->advice, sizeof relax->advice,
+                   "a launch of many iterations did not end within %d s and gave up, with %d spare "
+                   "workers: each step has a launch of its own since; look after the device",
+                   LIMIT_S, relax->opts.spares);
 }
 
 hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *square) {
-    struct hf_march_report report = {.epochs = 0};
+    struct hf_march_report report;
     *square = w->square;
     if (w->square <= limit || !isfinite(w->square)) /* or what a launch left is no number */
         return HF_OK;
@@ -221,6 +262,10 @@ hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *squ
         HF_TRY(hf_relax_zero(w->relax, w->x));
     HF_TRY(call_march(w, limit, &report));
     w->zero = false;
+    if (report.stop == HF_MARCH_ABORTED) {
+        give_up(w, square);
+        return HF_OK;
+    }
     w->made += iterations_of(w->relax, report.epochs);
     w->stalled = report.stop == HF_MARCH_STALL && isfinite(report.square);
     w->square = report.square;

@@ -177,6 +177,9 @@ static hf_status check_numbers(hf_context *ctx, const hf_relax_opts *o) {
     if (o->overlap > MOST_OVERLAP)
         return hf_ctx_fail(ctx, HF_E_ARG, "overlap is %d; it must be at most %d", o->overlap,
                            MOST_OVERLAP);
+    if (o->spares > HF_MARCH_SPARES)
+        return hf_ctx_fail(ctx, HF_E_ARG, "spares is %d; it must be at most %d", o->spares,
+                           HF_MARCH_SPARES);
     if (!(o->damping >= 0 && o->damping < 2))
         return hf_ctx_fail(ctx, HF_E_ARG,
                            "damping is %g; it must be above 0 and below 2, or 0 for the method's "
@@ -198,6 +201,7 @@ hf_status hf_relax_check_opts(hf_context *ctx, const hf_relax_opts *given, hf_re
     opts->max_iter = o->max_iter == 0 ? DEFAULT_ITERATIONS : o->max_iter;
     opts->local_sweeps = o->local_sweeps == 0 ? DEFAULT_SWEEPS : o->local_sweeps;
     opts->inside = o->inside == HF_DTYPE_NONE ? HF_F64 : o->inside;
+    opts->spares = o->spares > 0 ? o->spares : 0;
     opts->memory_bytes = o->memory_bytes == 0 ? DEFAULT_MEMORY : o->memory_bytes;
     return HF_OK;
 }

@@ -122,6 +122,9 @@ struct hf_relax_probe {
     int64_t taken_over;     /* blocks that others have adopted so far */
     const uint8_t *lost;    /* [blocks] of HF_TIMING_FREE (ops/drift/drift.h); NULL: none */
     int64_t lost_from, lag; /* of those; lag 0: nobody takes over */
+    bool lost_ends;         /* their workers end in the middle of a block, or sleep so long: */
+    double lost_pause_s;
+    struct hf_march_loss loss; /* of a launch of many iterations; `at` counts iterations */
     /* Of several devices: one that makes each sweep `slow` times (0: none does), and one that falls
      * silent after so many iterations. */
     int slow, slow_part, silent_part;

@@ -133,12 +133,25 @@ static hf_status step_sweep(struct hf_relax_work *w, double limit, double *squar
     return HF_OK;
 }
 
+/* Takeovers are told where workers are there for them, or were lost: else they are mere help. */
+static void count_takeovers(const struct hf_relax_work *w, const struct hf_drift_report *report) {
+    const int64_t made = w->earlier + w->made;
+    if (w->faults == NULL)
+        return;
+    for (int64_t i = 0; i < report->taken_count; i++) {
+        const struct hf_drift_taken *t = &report->taken[i];
+        const hf_relax_takeover seen = {t->block, made + t->epoch, t->worker, t->after_s};
+        hf_relax_note_takeover(w->faults, &seen);
+    }
+    w->faults->takeovers += report->takeovers - report->taken_count;
+}
+
 static hf_status step_free(struct hf_relax_work *w, double limit, double *square) {
     const hf_relax *relax = w->relax;
     const struct hf_relax_probe *probe = relax->probe;
     const bool lost = probe != NULL && probe->lost != NULL;
     const int64_t made = w->earlier + w->made;
-    struct hf_drift_report report;
+    struct hf_drift_report report = {.taken_count = 0};
     *square = w->square;
     if (w->square <= limit)
         return HF_OK;
@@ -158,14 +171,17 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
         .target = limit > 0 ? limit : 0,
         .lost = lost ? probe->lost : NULL,
         .lost_from = lost && made < probe->lost_from ? probe->lost_from - made : 0,
+        .ends = lost && probe->lost_ends && (probe->lost_pause_s <= 0 || made <= probe->lost_from),
+        .pause_s = lost ? probe->lost_pause_s : 0,
+        .spares = relax->opts.spares,
         .b = w->b,
         .x = w->x,
         .report = &report};
     HF_TRY(queue(w->relax, HF_CALL_DRIFT, HF_OP_DRIFT, &args));
     w->zero = false;
+    if (lost || relax->opts.spares > 0)
+        count_takeovers(w, &report);
     w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
-    if (w->faults != NULL)
-        w->faults->takeovers += lost ? report.takeovers : 0;
     return residual(w, &w->square); /* not what blocks had at different times */
 }
 
@@ -364,7 +380,7 @@ void hf_relax_begin(struct hf_relax_work *w, hf_relax *relax) {
 hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square) {
     if (w->relax->march.on && !w->quiet && w->most >= w->relax->march.sweeps) {
         HF_TRY(hf_relax_step_march(w, limit, square));
-        return limit >= 0 ? HF_OK : residual(w, &w->square);
+        return limit >= 0 || !isfinite(*square) ? HF_OK : residual(w, &w->square);
     }
     switch (w->relax->opts.method) {
     case HF_RELAX_GAUSS_SEIDEL:

@@ -47,6 +47,13 @@ hf_status hf_relax_step(struct hf_relax_work *w, double limit, double *square);
  * a limit (below 0) w->square is not known afterwards. */
 hf_status hf_relax_step_march(struct hf_relax_work *w, double limit, double *square);
 
+/* A takeover, counted and told. */
+static inline void hf_relax_note_takeover(hf_relax_faults *faults, const hf_relax_takeover *seen) {
+    faults->takeovers++;
+    if (faults->taken_count < (int64_t)(sizeof faults->taken / sizeof faults->taken[0]))
+        faults->taken[faults->taken_count++] = *seen;
+}
+
 /* Eigenvalue estimates from the coefficients that CG noted (spectrum.c); 0 where there are none. */
 void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double *most);
 

@@ -33,7 +33,8 @@ enum option_key {
     KEY_MEMORY,
     KEY_DEVICE,
     KEY_DEVICES,
-    KEY_EXCHANGE
+    KEY_EXCHANGE,
+    KEY_SPARES
 };
 
 static const struct argp_option table[] = {
@@ -85,6 +86,10 @@ static const struct argp_option table[] = {
      5},
     {"exchange", KEY_EXCHANGE, "NAME", 0,
      "How these tell each other what they computed: push (default), amc, dc or dk", 5},
+    {"spares", KEY_SPARES, "N", 0,
+     "Workers beyond the need, which take over the blocks of one that falls silent: on a GPU in "
+     "one launch, on the CPU threads of free timing (default: 0)",
+     5},
     {0}};
 
 static void set_overlap(struct solve_options *o, struct argp_state *state, const char *text) {
@@ -170,6 +175,9 @@ static bool set_number(struct solve_options *o, struct argp_state *state, int ke
         return true;
     case KEY_TIME_LIMIT:
         set_time(o, state, arg);
+        return true;
+    case KEY_SPARES:
+        o->relax.spares = (int)tool_int(state, "--spares", arg, 0, 64);
         return true;
     case 't':
         o->context.threads = (int)tool_int(state, "--threads", arg, 1, 1024);

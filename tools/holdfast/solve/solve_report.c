@@ -66,7 +66,7 @@ static json_t *json_options(const struct solve_report *r) {
     const hf_relax_opts *x = &o->relax;
     return json_pack(
         "{s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:i, s:o, s:o, s:s, s:i, "
-        "s:I, s:s, s:o, s:s}",
+        "s:I, s:s, s:o, s:s, s:i}",
         "b", tool_json_name(o->b_file ? o->b_file : "ones"), "x0", tool_json_name(o->x0_file),
         "method", solve_method_names[x->method], "precond", solve_precond_names[x->precond],
         "partition", solve_partition_names[x->partition], "timing", solve_timing_names[x->timing],
@@ -80,7 +80,8 @@ static json_t *json_options(const struct solve_report *r) {
         json_given(x->damping > 0, tool_json_real(x->damping)), "inside",
         hf_dtype_name(x->inside == HF_F32 ? HF_F32 : HF_F64), "threads", hf_context_threads(r->ctx),
         "memory_bytes", (json_int_t)hf_context_memory(r->ctx), "device", hf_context_device(r->ctx),
-        "devices", tool_json_name(x->devices), "exchange", hf_relax_exchange_name(x->exchange));
+        "devices", tool_json_name(x->devices), "exchange", hf_relax_exchange_name(x->exchange),
+        "spares", x->spares);
 }
 
 static json_t *json_matrix(const struct solve_report *r) {
@@ -111,20 +112,33 @@ static json_t *json_result(const hf_relax_result *x) {
         json_given(x->advice[0] != '\0', json_string(x->advice)), "columns", json_columns(x));
 }
 
+/* Blocks that others took over, the first ones. */
+static json_t *json_taken(const hf_relax_faults *faults) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < faults->taken_count; i++) {
+        const hf_relax_takeover *t = &faults->taken[i];
+        json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "block", (json_int_t)t->block,
+                                              "iteration", (json_int_t)t->iteration, "worker",
+                                              (json_int_t)t->worker, "seconds",
+                                              tool_json_real(t->seconds)));
+    }
+    return list;
+}
+
 json_t *solve_report_json(struct solve_report *r) {
     const hf_relax_result *x = r->result;
     json_t *files = r->files ? r->files : json_null();
     r->files = NULL;
     return json_pack(
-        "{s:{s:s, s:s}, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:o, s:o, s:o, s:o, s:o}, "
+        "{s:{s:s, s:s}, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:o}, s:{s:o, s:o, s:o, s:o, s:o}, "
         "s:{s:I, s:I, s:I}, s:o}",
         "holdfast", "version", hf_version(), "command", "solve", "matrix", json_matrix(r),
         "options", json_options(r), "result", json_result(x), "faults", "missed_forecasts",
         (json_int_t)x->faults.missed_forecasts, "rollbacks", (json_int_t)x->faults.rollbacks,
         "reloads", (json_int_t)x->faults.reloads, "takeovers", (json_int_t)x->faults.takeovers,
-        "seconds", "load", tool_json_real(r->seconds_load), "setup",
-        tool_json_real(x->seconds_setup), "solve", tool_json_real(x->seconds_solve), "write",
-        tool_json_real(r->seconds_write), "total", tool_json_real(tool_now() - r->started),
+        "taken", json_taken(&x->faults), "seconds", "load", tool_json_real(r->seconds_load),
+        "setup", tool_json_real(x->seconds_setup), "solve", tool_json_real(x->seconds_solve),
+        "write", tool_json_real(r->seconds_write), "total", tool_json_real(tool_now() - r->started),
         "memory", "peak_bytes", (json_int_t)tool_peak_memory(), "setup_bytes",
         (json_int_t)x->setup_bytes, "limit_bytes", (json_int_t)hf_context_memory(r->ctx), "files",
         files);
