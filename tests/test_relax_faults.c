@@ -76,6 +76,36 @@ static void silent_workers(void **state) {
     matrix_free(&m);
 }
 
+/* Threads that end or sleep in the middle of a block: others take it from them, spare ones too,
+ * and the report says which block, when and who. */
+static void lost_threads(void **state) {
+    (void)state;
+    struct matrix m;
+    make_fv(&m, 40, 3.51);
+    hf_context *const before = ctx;
+    ctx = cpu_context(3);
+    for (int spares = 0; spares <= 2; spares++)
+        for (int outage = 0; outage <= 20000; outage += 20000) {
+            const hf_relax_opts opts = {.method = HF_RELAX_ASYNC,
+                                        .timing = HF_TIMING_FREE,
+                                        .block_rows = 40,
+                                        .max_iter = 3000,
+                                        .spares = spares};
+            const hf_dev_relax_fault fault = {
+                .kind = HF_DEV_RELAX_DEAD, .iteration = 5, .outage = outage, .lag = 2, .seed = 3};
+            hf_relax_result r = strike(&m.a, &opts, &fault);
+            assert_true(r.converged);
+            assert_true(r.faults.takeovers > 0 && r.faults.taken_count > 0);
+            assert_in_range(r.faults.taken[0].block, 0, r.blocks - 1);
+            assert_in_range(r.faults.taken[0].worker, 0, 2);
+            assert_true(r.faults.taken[0].iteration >= 0 && r.faults.taken[0].seconds > 0);
+            hf_relax_result_clear(&r);
+        }
+    hf_context_destroy(ctx);
+    ctx = before;
+    matrix_free(&m);
+}
+
 struct tally {
     int runs, reloads, rollbacks, surprises;
 };
@@ -171,9 +201,8 @@ static int close_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frozen_components),
-        cmocka_unit_test(silent_workers),
-        cmocka_unit_test(flipped_bits),
+        cmocka_unit_test(frozen_components), cmocka_unit_test(silent_workers),
+        cmocka_unit_test(lost_threads),      cmocka_unit_test(flipped_bits),
         cmocka_unit_test(random_campaign),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

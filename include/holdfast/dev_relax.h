@@ -20,20 +20,25 @@ typedef enum hf_dev_relax_fault_kind {
     HF_DEV_RELAX_DIAGONAL = 4, /* of an inverse diagonal element */
     HF_DEV_RELAX_FACTOR = 5,   /* of a factor of a block */
     HF_DEV_RELAX_SILENT = 6,   /* of several devices one falls silent */
-    HF_DEV_RELAX_SLOW = 7      /* of several devices one makes each sweep `outage` times */
+    HF_DEV_RELAX_SLOW = 7,     /* of several devices one makes each sweep `outage` times */
+    HF_DEV_RELAX_DEAD = 8      /* workers of some blocks end in the middle of a call of many
+                                  iterations, or sleep for `outage` microseconds */
 } hf_dev_relax_fault_kind;
 
 /* When and where it strikes. */
 typedef struct hf_dev_relax_fault {
     hf_dev_relax_fault_kind kind; /* what happens */
     int64_t iteration;            /* before this one, counted from 0 */
-    double share;                 /* FREEZE: of all rows, about */
+    double share;                 /* FREEZE, DEAD: of all rows, about; DEAD: 0: a block */
     int64_t outage;               /* FREEZE: iterations that it lasts; < 0 for ever */
     int64_t lag;                  /* FREEZE: others adopt the blocks when these are so far behind;
                                      0: nobody does */
     int bit;                      /* which flips, 0 is the lowest */
     uint64_t seed;                /* chooses the blocks or the element */
     int device;                   /* SILENT, SLOW: which, counted from 0 */
+    /* DEAD on a GPU: 0 before `iteration`, 1 with half of what was told of the one before, 2 at the
+     * beginning, 3 in the middle, 4 at the end of test number `iteration` for the end. */
+    int moment;
 } hf_dev_relax_fault;
 
 /* hf_relax_solve_with() struck by one fault. With HF_TIMING_FREE a FREEZE lasts for ever. */
@@ -67,11 +72,11 @@ typedef struct hf_dev_relax_plan {
 } hf_dev_relax_plan;
 
 /* Solutions of A x = 1, each struck by one fault: a random bit, element, iteration, kind and method
- * of those that solve the matrix. Outcomes: masked (the same x to the bit), benign (another x, the
- * residual within the tolerance, nothing was told), corrected (the same, and told: faults, or a
- * refused check), detected (not converged, or HF_E_CORRUPT: said so), silent (said to be converged,
- * and the residual is above the tolerance), error. What kills the process is not caught. HF_E_DATA:
- * no method solves the matrix. */
+ * of those that solve the matrix (async with both timings). Outcomes: masked (the same x to the
+ * bit), benign (another x, the residual within the tolerance, nothing was told), corrected (the
+ * same, and told: faults, or a refused check), detected (not converged, or HF_E_CORRUPT: said so),
+ * silent (said to be converged, and the residual is above the tolerance), error. What kills the
+ * process is not caught. HF_E_DATA: no method solves the matrix. */
 HF_API hf_status hf_dev_relax_campaign(hf_context *ctx, const hf_dev_relax_plan *plan,
                                        hf_dev_relax_each each, void *user);
 

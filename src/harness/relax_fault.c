@@ -14,6 +14,7 @@ struct experiment {
     struct hf_relax_probe probe;
     uint8_t *blocks; /* [blocks] those that are hit */
     int64_t hit;     /* how many of them */
+    uint8_t *there;  /* the same in memory of a device */
     bool struck;
     hf_status status; /* of getting at memory of a device */
 };
@@ -22,7 +23,8 @@ struct experiment {
 static void choose_blocks(struct experiment *e, const hf_relax *relax) {
     const int64_t count = relax->blocks.count;
     double rows = 0;
-    for (int64_t i = 0; i < count && rows < e->fault->share * (double)relax->m.n; i++) {
+    const double share = fmax(e->fault->share * (double)relax->m.n, 0.5);
+    for (int64_t i = 0; i < count && rows < share; i++) {
         const int64_t block =
             (int64_t)hf_rng_permute(e->fault->seed, 0, (uint64_t)count, (uint64_t)i);
         e->blocks[block] = 1;
@@ -145,6 +147,38 @@ static void strike(void *user, hf_relax *relax, double *x, int64_t iteration) {
     strike_array(e, relax, &t);
 }
 
+/* Workers of the blocks end or sleep in the middle of a call of op march or drift. */
+static hf_status lose_workers(struct experiment *e, hf_relax *relax) {
+    const hf_dev_relax_fault *f = e->fault;
+    const size_t bytes = (size_t)relax->blocks.count;
+    const bool host = !hf_relax_on_device(relax) && relax->opts.method == HF_RELAX_ASYNC &&
+                      relax->opts.timing == HF_TIMING_FREE;
+    if (!relax->march.on && !host)
+        return hf_ctx_fail(relax->ctx, HF_E_UNSUPPORTED,
+                           "no call makes many iterations here: take a GPU and one_launch, or free "
+                           "timing on the CPU");
+    choose_blocks(e, relax);
+    if (host) {
+        e->probe.before = NULL;
+        e->probe.lost = e->blocks;
+        e->probe.lost_from = f->iteration;
+        e->probe.lost_ends = true;
+        e->probe.lost_pause_s = f->outage > 0 ? 1e-6 * (double)f->outage : 0;
+        e->probe.lag = f->lag;
+        return HF_OK;
+    }
+    e->there = hf_ctx_alloc(relax->ctx, bytes);
+    if (e->there == NULL)
+        return hf_ctx_fail(relax->ctx, HF_E_NOMEM, "no memory for an experiment with faults");
+    e->probe.before = NULL;
+    e->probe.until = 0;
+    e->probe.loss = (struct hf_march_loss){.blocks = e->there,
+                                           .moment = (enum hf_march_moment)f->moment,
+                                           .at = f->iteration,
+                                           .pause_s = f->outage > 0 ? 1e-6 * (double)f->outage : 0};
+    return hf_ctx_copy(relax->ctx, e->there, e->blocks, bytes);
+}
+
 hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array *x,
                              const hf_dev_relax_fault *fault, hf_relax_result *result) {
     struct experiment e = {.fault = fault};
@@ -165,16 +199,22 @@ hf_status hf_dev_relax_solve(hf_relax *relax, const hf_array *b, const hf_array 
             e.probe.lag = fault->lag;
         }
     }
+    hf_status status = HF_OK;
+    if (fault->kind == HF_DEV_RELAX_DEAD)
+        status = lose_workers(&e, relax);
     const bool march = relax->march.on;
     relax->march.on = march && fault->kind != HF_DEV_RELAX_FREEZE; /* whose launch has no frozen */
     relax->probe = &e.probe;
-    hf_status status = hf_relax_solve_with(relax, b, x, result);
+    if (status == HF_OK)
+        status = hf_relax_solve_with(relax, b, x, result);
     relax->probe = NULL;
     relax->march.on = march;
     if (status == HF_OK)
         status = e.status;
     if (status == HF_OK && result != NULL)
         result->faults.takeovers += e.probe.taken_over;
+    if (e.there != NULL)
+        hf_ctx_release(relax->ctx, e.there);
     hf_free(e.blocks);
     return status;
 }

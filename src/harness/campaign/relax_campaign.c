@@ -11,8 +11,9 @@
 #define ROUNDING 1.001 /* what two ways of computing a residual may differ by */
 
 static const char *const names[] = {
-    "frozen blocks",       "a bit of x",       "NaN in x", "a bit of the matrix inside",
-    "a bit of a diagonal", "a bit of a factor"};
+    "frozen blocks",       "a bit of x",        "NaN in x",        "a bit of the matrix inside",
+    "a bit of a diagonal", "a bit of a factor", "a silent device", "a slow device",
+    "a lost worker"};
 
 const char *hf_dev_relax_fault_name(int kind) {
     return kind >= 0 && kind < (int)(sizeof names / sizeof names[0]) ? names[kind] : NULL;
@@ -25,6 +26,7 @@ struct way {
     double *x; /* [n] */
     int64_t iterations;
     bool factors; /* it has some */
+    bool calls;   /* of many iterations, in which a worker can be lost */
 };
 
 struct campaign {
@@ -76,6 +78,7 @@ static hf_status try_way(struct campaign *c, const hf_relax_opts *opts) {
     if (status == HF_OK && result.converged) {
         memcpy(way->x, c->x, (size_t)c->a->rows * sizeof *way->x);
         way->iterations = result.iterations;
+        way->calls = way->relax->march.on || opts->timing == HF_TIMING_FREE;
         way->factors = opts->method == HF_RELAX_SCHWARZ || opts->precond == HF_PRECOND_BLOCKS;
         c->ways++;
     } else {
@@ -94,12 +97,18 @@ static hf_status find_ways(struct campaign *c, const hf_relax_opts *given) {
                {HF_RELAX_ASYNC, HF_PRECOND_AUTO},      {HF_RELAX_SCHWARZ, HF_PRECOND_AUTO},
                {HF_RELAX_CG, HF_PRECOND_JACOBI},       {HF_RELAX_CG, HF_PRECOND_BLOCKS},
                {HF_RELAX_CHEBYSHEV, HF_PRECOND_JACOBI}};
+    hf_relax_opts own = *given;
+    own.spares = hf_ctx_is_host(c->ctx) ? 0 : 2; /* workers are lost, too */
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        hf_relax_opts opts = *given;
+        hf_relax_opts opts = own;
         opts.method = all[i].method;
         opts.precond = all[i].precond;
         HF_TRY(try_way(c, &opts));
     }
+    hf_relax_opts opts = own;
+    opts.method = HF_RELAX_ASYNC;
+    opts.timing = HF_TIMING_FREE;
+    HF_TRY(try_way(c, &opts));
     return c->ways > 0 ? HF_OK
                        : hf_ctx_fail(c->ctx, HF_E_DATA,
                                      "no method solves the matrix, so there is nothing to compare "
@@ -121,6 +130,18 @@ static hf_dev_outcome judge(const struct campaign *c, const struct way *way,
                                                                         : HF_DEV_BENIGN;
 }
 
+/* A worker ends or sleeps: in a launch of a GPU at one of the moments there are. */
+static void lose_worker(const struct campaign *c, uint64_t at, hf_dev_relax_fault *fault) {
+    fault->kind = HF_DEV_RELAX_DEAD;
+    fault->moment = (int)hf_rng_below(c->seed, at, 7, 5);
+    fault->share = 0;
+    fault->lag = 2;
+    fault->outage =
+        hf_rng_below(c->seed, at, 8, 2) ? (int64_t)hf_rng_below(c->seed, at, 9, 200) : 0;
+    if (fault->moment >= 2)
+        fault->iteration = 1; /* the first test */
+}
+
 static hf_status try_fault(struct campaign *c, int64_t number, hf_dev_relax_trial *t) {
     const uint64_t at = (uint64_t)number;
     struct way *way = &c->way[hf_rng_below(c->seed, at, 0, (uint64_t)c->ways)];
@@ -135,9 +156,12 @@ static hf_status try_fault(struct campaign *c, int64_t number, hf_dev_relax_tria
         t->fault.kind = HF_DEV_RELAX_FREEZE;
     t->fault.iteration = (int64_t)hf_rng_below(c->seed, at, 3, (uint64_t)way->iterations);
     t->fault.share = 0.25;
+    t->fault.lag = way->opts.timing == HF_TIMING_FREE ? 2 : 0; /* there they are frozen for good */
     t->fault.outage = (int64_t)hf_rng_below(c->seed, at, 4, 20);
     t->fault.bit = (int)hf_rng_below(c->seed, at, 5, way->opts.inside == HF_F32 ? 32 : 64);
     t->fault.seed = c->seed + at;
+    if (way->calls && hf_rng_below(c->seed, at, 6, 4) == 0)
+        lose_worker(c, at, &t->fault);
     hf_relax_result result = {0};
     const hf_status status = solve(c, way, &t->fault, &result);
     if (status != HF_OK) {

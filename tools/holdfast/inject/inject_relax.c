@@ -8,7 +8,7 @@
 #include <holdfast/dev_relax.h>
 #include <string.h>
 
-#define KINDS 6
+#define KINDS 9
 
 enum key { KEY_FAULTS = 256, KEY_SEED, KEY_TOL, KEY_INSIDE, KEY_DEVICE, KEY_QUIET };
 
@@ -102,14 +102,15 @@ static int note(void *user, const hf_dev_relax_trial *t) {
         in->most_extra[t->fault.kind] = extra;
     if (in->file != NULL)
         fprintf(in->file,
-                "%lld\t%s\t%s\t%s\t%lld\t%d\t%llu\t%s\t%lld\t%lld\t%.3e\t%lld\t%lld\t%lld\n",
+                "%lld\t%s\t%s\t%s\t%lld\t%d\t%llu\t%s\t%lld\t%lld\t%.3e\t%lld\t%lld\t%lld\t%lld\n",
                 (long long)t->number, hf_relax_method_name(t->method),
                 t->precond == HF_PRECOND_BLOCKS ? "blocks" : "-",
                 hf_dev_relax_fault_name((int)t->fault.kind), (long long)t->fault.iteration,
                 t->fault.bit, (unsigned long long)t->fault.seed,
                 hf_dev_outcome_name((int)t->outcome), (long long)t->healthy,
                 (long long)t->iterations, t->residual, (long long)t->told.missed_forecasts,
-                (long long)t->told.rollbacks, (long long)t->told.reloads);
+                (long long)t->told.rollbacks, (long long)t->told.reloads,
+                (long long)t->told.takeovers);
     if (!in->quiet && in->done % 50 == 0)
         fprintf(stderr, "\r%lld of %lld ", (long long)in->done, (long long)in->plan.faults);
     return interrupt_seen();
@@ -144,7 +145,7 @@ static int open_output(struct inject *in) {
         return EXIT_RESOURCES;
     }
     fputs("number\tmethod\tprecond\tfault\titeration\tbit\tseed\toutcome\thealthy\titerations\t"
-          "residual\tmissed_forecasts\trollbacks\treloads\n",
+          "residual\tmissed_forecasts\trollbacks\treloads\ttakeovers\n",
           in->file);
     return EXIT_DONE;
 }
