@@ -50,7 +50,7 @@ static void waiting_gives_the_bits_of_one_device(void **state) {
         opts.one_launch = HF_SWITCH_OFF;
         hf_relax_result one = solve_for(&m.a, &opts, alone);
         for (int exchange = HF_EXCHANGE_PUSH; exchange <= HF_EXCHANGE_DK; exchange++)
-            for (int count = 2; count <= 3; count++) {
+            for (int count = 2; count <= 4; count++) {
                 opts.devices = list(count);
                 opts.exchange = (hf_relax_exchange)exchange;
                 hf_relax_result all = solve_for(&m.a, &opts, shared);
@@ -77,11 +77,12 @@ static void every_exchange_solves(void **state) {
     for (int i = 0; i < 2; i++) {
         double *x = malloc((size_t)m[i].a.rows * sizeof *x);
         for (int exchange = HF_EXCHANGE_PUSH; exchange <= HF_EXCHANGE_DK; exchange++)
-            for (int timing = HF_TIMING_TAGGED; timing <= HF_TIMING_FREE; timing++) {
+            for (int kind = 0; kind < 4; kind++) {
+                const int timing = kind % 2, count = 2 + kind / 2 * 2;
                 const hf_relax_opts opts = {.method = HF_RELAX_ASYNC,
                                             .timing = (hf_relax_timing)timing,
                                             .block_rows = 64,
-                                            .devices = list(2),
+                                            .devices = list(count),
                                             .exchange = (hf_relax_exchange)exchange};
                 hf_relax_result result = solve_for(&m[i].a, &opts, x);
                 if (!result.converged || true_residual(&m[i].a, x) > 1.001e-10)
