@@ -12,7 +12,7 @@ SILENT, SLOW = 6, 7
 class Fault(C.Structure):
     """hf_dev_relax_fault."""
     _fields_ = [("kind", C.c_int), ("iteration", C.c_int64), ("share", C.c_double), ("outage", C.c_int64),
-                ("lag", C.c_int64), ("bit", C.c_int), ("seed", C.c_uint64), ("device", C.c_int)]
+                ("lag", C.c_int64), ("bit", C.c_int), ("seed", C.c_uint64), ("device", C.c_int), ("moment", C.c_int)]
 
 
 def count_gpus():
