@@ -4,70 +4,17 @@
 #ifndef HF_MARCH_BOARD_CUH
 #define HF_MARCH_BOARD_CUH
 
-#include "ops/march/march.h"
-#include "ops/sparse.cuh"
+#include "ops/march/march_job.cuh"
 
-#define SLOTS 4 /* decisions whose sums may be under way at once */
-#define NEVER 0x7fffffff
-#define CLOCK 1.9e9 /* cycles in a second, about */
-
-struct __align__(16) tag {
-    double value;
-    hf_u64 epoch;
-};
-
-struct march_job {
-    struct hf_march_map map;
-    struct hf_sparse a;
-    const double *inverse, *b, *factor;
-    double *x;
-    int sweeps, factors, every, lead, most;
-    bool momentum, free, tested;
-    bool tells_p; /* also without copies: for one that may have to go on */
-    double target, goal;
-    long long limit; /* clock cycles */
-    hf_u64 first;
-    int64_t n;
-    struct tag *x_tag, *p_tag; /* [2, n] */
-    struct tag *sum;           /* [SLOTS, blocks] */
-    struct tag *arrival;       /* [2, blocks] */
-    struct tag *round;         /* [2, 2, blocks] target and epochs before, of the last two rounds */
-    struct tag *verdict;       /* [2, 4, blocks] what watchers know after the last two decisions */
-    hf_u64 *beat, *claim;      /* [blocks] march_life.cuh */
-    int spares;                /* blocks of threads beyond those of the map */
-    long long silence;         /* clock cycles after which a block is lost */
-    struct hf_march_loss loss; /* blocks NULL: none */
-    long long pause;           /* clock cycles */
-    int lose_epoch;            /* of loss.moment in the epochs; 0: none */
-    struct hf_march_report *report;
-};
-
-/* What workers and watcher of a block tell each other. Aligned as what follows it. */
-struct __align__(16) board {
-    volatile int done;    /* epochs that are complete */
-    volatile int horizon; /* epochs that may be made */
-    volatile int last;    /* the last one, NEVER: not decided */
-    volatile int first;   /* that the watcher looks at, of */
-    volatile int round;
-    volatile int abort, over;
-    volatile int hopeless; /* the estimate does not fall, or grew beyond bounds */
-    volatile int leave[2];
-    volatile double target, estimate;
-    volatile double before, least, start; /* of the watcher at the beginning of a round */
-    volatile int since;
-    volatile int block;       /* of the map, at which this block of threads is */
-    volatile int deposed;     /* another one has taken it over */
-    volatile int dead;        /* in an experiment */
-    volatile long long sleep; /* likewise: until then; 0: no */
-    long long begin;          /* of the launch, on the clock */
-    volatile long long lease; /* when the last sign of life was given */
-    int doubt;                /* signs of life before which to ask whether it was taken over */
-    double total;
-};
-
-/* Does this block of threads begin without a block of the map? */
+/* Does this block of threads begin without a block of the map? GUARDED: there are such. Kernels
+ * come in two forms, because what takeovers need costs the others microseconds. */
 static __device__ __forceinline__ bool is_spare(const struct march_job &job) {
-    return blockIdx.x >= (unsigned)job.map.blocks;
+    return GUARDED && blockIdx.x >= (unsigned)job.map.blocks;
+}
+
+/* The block of the map at which this block of threads is. */
+static __device__ __forceinline__ int block_at(const struct board *board) {
+    return GUARDED ? board->block : (int)blockIdx.x;
 }
 
 /* Shared memory of a block begins with the board and a number of each warp. */

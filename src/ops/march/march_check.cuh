@@ -26,7 +26,7 @@ static __device__ double meet_all(const struct march_job &job, struct tag *place
         double sum = sums && lane < threads / 32 ? partial[lane] : 0;
         sum = sums ? warp_total(sum) : 0;
         if (lane == 0) {
-            struct tag *own = place + board->block;
+            struct tag *own = place + block_at(board);
             __threadfence();
             const bool told = is_spare(job) && load_tag(own).epoch == epoch; /* by one now lost */
             if (!told && may_tell(job, board))

@@ -29,7 +29,7 @@ static __device__ bool is_mine(const struct march_job &job, int block) {
 /* May this thread tell others something? */
 static __device__ __forceinline__ bool may_tell(const struct march_job &job,
                                                 const struct board *board) {
-    return clock64() - board->lease < job.silence / 2 || is_mine(job, board->block);
+    return !GUARDED || clock64() - board->lease < job.silence / 2 || is_mine(job, board->block);
 }
 
 /* ---- experiments */
@@ -55,7 +55,7 @@ static __device__ __noinline__ void fall_silent(const struct march_job &job) {
 
 static __device__ __forceinline__ void lose_worker(const struct march_job &job,
                                                    enum hf_march_moment moment, int64_t at) {
-    if (job.loss.blocks != NULL && job.loss.moment == moment && job.loss.at == at &&
+    if (GUARDED && job.loss.blocks != NULL && job.loss.moment == moment && job.loss.at == at &&
         !is_spare(job) && job.loss.blocks[blockIdx.x] != 0)
         fall_silent(job);
 }
@@ -89,7 +89,7 @@ static __device__ void give_sign(const struct march_job &job, struct board *boar
 
 /* The watcher's last word. */
 static __device__ void give_last_sign(const struct march_job &job, const struct board *board) {
-    if (threadIdx.x % 32 == 0 && job.spares > 0 && !board->dead && !board->deposed)
+    if (GUARDED && threadIdx.x % 32 == 0 && job.spares > 0 && !board->dead && !board->deposed)
         *(volatile hf_u64 *)&job.beat[board->block] = done_sign(job);
 }
 

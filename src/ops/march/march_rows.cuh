@@ -21,14 +21,6 @@ struct near {
     __device__ __forceinline__ double *x(int side) const { return x0 + side * extent; }
 };
 
-static __host__ __device__ inline size_t near_bytes(const struct march_job &job) {
-    const size_t spare =
-        job.map.rhs > 2 * job.map.extent ? (size_t)job.map.rhs : 2 * (size_t)job.map.extent;
-    return sizeof(double) * (spare + (size_t)job.map.rows + (size_t)job.map.own * (SLOTS + 1) +
-                             2 * (size_t)job.factors + 32) +
-           sizeof(struct board) + sizeof(int) * (size_t)job.map.extent;
-}
-
 /* Where things are in the shared memory of a block of threads. */
 static __device__ __forceinline__ struct near lay_out(const struct march_job &job, int block) {
     struct near near;
@@ -62,7 +54,7 @@ static __device__ __forceinline__ void fill(const struct march_job &job, const s
 /* c of own rows by the map from b, a warp to a row: to `c`. */
 static __device__ __noinline__ void map_right_side(const struct march_job &job, int own, double *b,
                                                    double *c) {
-    const int block = board_here()->block;
+    const int block = block_at(board_here());
     const int64_t first = job.map.rhs_start[block];
     const int count = (int)(job.map.rhs_start[block + 1] - first);
     const double *map = job.map.rhs_map + job.map.rhs_map_start[block];
@@ -113,7 +105,7 @@ struct row {
 static __device__ void load_row(const struct march_job &job, const struct near &near,
                                 struct row *r) {
     const struct hf_march_map &map = job.map;
-    const int t = (int)threadIdx.x, block = near.board->block;
+    const int t = (int)threadIdx.x, block = block_at(near.board);
     r->begin = (int)map.block_start[block];
     r->own = (int)map.block_start[block + 1] - r->begin;
     r->count = map.row_count[block];
@@ -172,7 +164,7 @@ template <int WIDTH, int LANES> struct rows : row {
 
 template <int WIDTH, int LANES>
 __device__ __forceinline__ void rows<WIDTH, LANES>::load_elements(const struct march_job &job) {
-    const int64_t base = (int64_t)board_here()->block * WIDTH * job.map.threads + threadIdx.x;
+    const int64_t base = (int64_t)block_at(board_here()) * WIDTH * job.map.threads + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < WIDTH; w++) {
         value[w] = job.map.value[base + (int64_t)w * job.map.threads];

@@ -24,7 +24,8 @@ static __device__ bool is_over(const struct march_job &job, struct board *board)
     if (threadIdx.x % 32 == 0) {
         if (clock64() - board->begin > job.limit)
             board->abort = 1;
-        give_sign(job, board);
+        if (GUARDED)
+            give_sign(job, board);
     }
     __syncwarp();
     return seen_by_one(board->over || board->abort) != 0;
@@ -52,7 +53,7 @@ static __device__ bool decide(const struct march_job &job, struct board *board, 
 
 /* The squared residuals of the block's rows at the beginning of `epoch`. */
 static __device__ double sum_squares(const struct march_job &job, const double *squares, int slot) {
-    const int64_t *start = job.map.block_start + seen_by_one(board_here()->block);
+    const int64_t *start = job.map.block_start + block_at(board_here());
     const int own = (int)(start[1] - start[0]);
     double sum = 0;
     __threadfence_block();
@@ -74,6 +75,8 @@ static __device__ void tell_sum(const struct march_job &job, const struct board 
 /* For one that may have to go on: read_verdicts(). */
 static __device__ void note_verdict(const struct march_job &job, const struct board *board,
                                     const struct watch &w, int epoch, bool end) {
+    if (!GUARDED)
+        return;
     const int lane = (int)threadIdx.x % 32;
     const double word = 4 * w.since + 2 * (board->hopeless != 0) + (end ? 1 : 0);
     const double value = lane == 0 ? w.before : lane == 1 ? w.least : lane == 2 ? w.start : word;
@@ -85,7 +88,9 @@ static __device__ void note_verdict(const struct march_job &job, const struct bo
 /* Decisions of one round, until the last epoch is known. */
 static __device__ void watch_round(const struct march_job &job, struct board *board,
                                    const double *squares) {
-    struct watch w = {board->before, board->least, board->start, board->since};
+    struct watch w = {0, INFINITY, 0, 0};
+    if (is_spare(job))
+        w = {board->before, board->least, board->start, board->since};
     bool over = false;
     for (int epoch = seen_by_one(board->first);; epoch += job.every) {
         while (!over && seen_by_one(board->done) < epoch)
@@ -95,7 +100,7 @@ static __device__ void watch_round(const struct march_job &job, struct board *bo
         const int slot = epoch / job.every % SLOTS;
         double sum = sum_squares(job, squares, slot);
         if (threadIdx.x % 32 == 0)
-            tell_sum(job, board, job.sum + slot * job.map.blocks + board->block, sum,
+            tell_sum(job, board, job.sum + slot * job.map.blocks + block_at(board), sum,
                      job.first + (hf_u64)epoch);
         sum = collect(job.sum + slot * job.map.blocks, (int)job.map.blocks,
                       job.first + (hf_u64)epoch, [&] { return over = is_over(job, board); });
