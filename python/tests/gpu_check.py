@@ -277,6 +277,31 @@ def cupy_arrays():
 
 
 @check
+def smoother_of_cupy():
+    """A smoother's operator takes CuPy's arrays and preconditions CuPy's cg."""
+    try:
+        import cupy
+        import cupyx.scipy.sparse as there
+        import scipy.sparse as sp
+        from cupyx.scipy.sparse.linalg import cg
+    except ImportError as error:
+        raise Skip("CuPy or SciPy is not installed") from error
+    line = sp.diags([-np.ones(49), 2 * np.ones(50), -np.ones(49)], [-1, 0, 1])
+    A = (sp.kron(sp.eye(50), line) + sp.kron(line, sp.eye(50))).tocsr()
+    on_gpu, b = there.csr_matrix(A), cupy.ones(2500)
+    operator = holdfast.Smoother(A, "chebyshev", iterations=2, device="cuda").operator()
+    cpu = holdfast.Smoother(A, "chebyshev", iterations=2).apply(np.ones(2500))
+    assert np.allclose(cupy.asnumpy(operator.matvec(b)), cpu, rtol=1e-12, atol=1e-12)
+    steps = {}
+    for name, M in (("plain", None), ("smoothed", operator)):
+        seen = []
+        x, info = cg(on_gpu, b, M=M, callback=lambda x, seen=seen: seen.append(1))
+        assert info == 0 and float(cupy.linalg.norm(b - on_gpu @ x)) <= 1e-4 * 50
+        steps[name] = len(seen)
+    assert steps["smoothed"] < 0.7 * steps["plain"], steps
+
+
+@check
 def numba_arrays():
     try:
         from numba import cuda
