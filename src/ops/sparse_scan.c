@@ -177,7 +177,10 @@ SCAN_TARGET ALWAYS_INLINE void scan_vectors(const struct span *span, hf_dtype dt
     }
     found->bad |= _mm256_testz_si256(seen.bad, seen.bad) == 0;
     found->unordered |= _mm256_testz_si256(seen.unordered, seen.unordered) == 0;
-    found->mirror = (uint64_t)_mm512_reduce_add_epi64(seen.mixed);
+    uint64_t mixed[LANES]; /* the instructions' own sum is of signed numbers, which overflow */
+    _mm512_storeu_si512(mixed, seen.mixed);
+    for (int i = 0; i < LANES; i++)
+        found->mirror += mixed[i];
 }
 
 SCAN_TARGET static void scan_512(const struct span *span, struct hf_sparse_scan *found) {
