@@ -102,6 +102,10 @@ static cudaError_t fit_spares(const struct hf_cuda *cuda, struct march_job *job,
 
 static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed) {
     const struct hf_device *device = hf_device_of(HF_DEV_CUDA);
+    if (cuda->sm / 10 != 9) { /* march_guarded_sm90.cu */
+        job->spares = 0;
+        job->loss.blocks = NULL;
+    }
     march_kernel *kernel = job->spares > 0 || job->loss.blocks != NULL ? hf_march_guarded(&job->map)
                                                                        : hf_march_plain(&job->map);
     const int shared = (int)near_bytes(*job);
