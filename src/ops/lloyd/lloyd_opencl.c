@@ -2,12 +2,14 @@
  * lloyd on GPUs by OpenCL: the host queues an iteration, then asks once what came of it. */
 #include "core/array.h"
 #include "ops/lloyd/lloyd.h"
+#include "ops/assign/opencl/filters.h"
 #include "ops/opencl.h"
 
 #include <string.h>
 
 #define CLUSTER_GROUP 32 /* lanes of a sum over columns */
 #define TOTAL_GROUP 256
+#define KEEP_ITERATIONS 3   /* fewer do not pay for packed rows */
 #define CHEAP_ON_CPU 0x1p15 /* k d */
 #define CHEAP_ON_GPU 0x1p18
 
@@ -20,12 +22,13 @@ struct told {
 
 struct run {
     const struct hf_call *call;
-    struct hf_lloyd_args a; /* arrays on the device */
-    struct hf_sums sums;    /* likewise */
-    void *now, *next;       /* [k, d] centroids */
-    void *spare;            /* likewise, for a swap */
-    struct told *told[2];   /* of this iteration and of the next one, in turns */
-    double *score, *moves;  /* [k] */
+    struct hf_lloyd_args a;         /* arrays on the device */
+    struct hf_sums sums;            /* likewise */
+    void *now, *next;               /* [k, d] centroids */
+    void *spare;                    /* likewise, for a swap */
+    struct told *told[2];           /* of this iteration and of the next one, in turns */
+    double *score, *moves;          /* [k] */
+    struct hf_assign_packed packed; /* data NULL: none */
     void *step_ws;
 };
 
@@ -69,6 +72,10 @@ static size_t carve_run(struct run *run, const struct hf_call *call) {
     run->score = hf_carve_take(&carve, terms);
     run->moves = hf_carve_take(&carve, terms);
     run->spare = hf_carve_take(&carve, center_bytes(a));
+    const size_t packed = a->count >= KEEP_ITERATIONS ? hf_cl_packed_bytes(step, &args) : 0;
+    run->packed = (struct hf_assign_packed){.rows = a->x.rows};
+    if (packed > 0)
+        run->packed.data = hf_carve_take(&carve, packed);
     run->step_ws = hf_carve_take(&carve, step->workspace ? step->workspace(&part) : 0);
     return carve.used;
 }
@@ -124,9 +131,11 @@ static hf_status iterate(struct run *run) {
     const struct hf_lloyd_args *a = &run->a;
     struct hf_lloyd_state *state = a->state;
     struct hf_sums sums = hf_lloyd_sums(a, 0);
-    const struct hf_assign_args args =
+    struct hf_assign_args args =
         assign_args(a, run->now, &sums, &run->told[state->iterations & 1]->stats);
     struct told told;
+    if (run->packed.data)
+        args.packed = &run->packed;
     HF_TRY(hf_run_part(run->call, run->call->step[0], &args, run->step_ws));
     HF_TRY(move(run, &sums, &told));
     const struct hf_means_args rule = {.rule = a->rule, .total_square = a->total_square[0]};

@@ -318,6 +318,15 @@ static void stage_bounds(struct hf_cl_stage *stage, struct hf_cl_assign *job) {
     job->bounds.half = hf_cl_in(stage, job->bounds.half, k);
 }
 
+/* Rows that are kept between calls: all of them, in memory of the device; other memory is meant for
+ * kernels of the host. */
+static struct hf_assign_packed *packed_of(const struct hf_cl_assign *job) {
+    size_t offset = 0;
+    struct hf_assign_packed *p = job->a.packed;
+    const bool all = p != NULL && job->a.packed_first == 0 && p->rows == job->a.x.rows;
+    return all && hf_opencl_mem(job->cl, p->data, &offset) != NULL ? p : NULL;
+}
+
 static hf_status run_shape(const struct hf_call *call, const struct hf_cl_shape *shape) {
     struct hf_cl_assign job = {.call = call,
                                .cl = call->stream,
@@ -326,6 +335,7 @@ static hf_status run_shape(const struct hf_call *call, const struct hf_cl_shape 
     struct hf_assign_args *a = &job.a;
     struct hf_cl_stage stage;
     carve_job(&job, a, call->ws);
+    a->packed = packed_of(&job);
     const size_t labels = (size_t)a->x.rows * sizeof *a->labels;
     hf_cl_stage_begin(&stage, call->stream);
     a->x = hf_cl_array(&stage, &a->x);

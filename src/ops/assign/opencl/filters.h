@@ -80,5 +80,8 @@ double hf_cl_matrix_estimate(const struct hf_call *call);
 void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve);
 /* Labels of the rows; *rows becomes those that are left open. */
 hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows);
+/* Bytes of args.packed with which the kernel keeps the rows in float16 between calls; 0: it keeps
+ * none. */
+size_t hf_cl_packed_bytes(const struct hf_kernel *kernel, const struct hf_assign_args *a);
 
 #endif

@@ -5,10 +5,15 @@
 
 #include <stdio.h>
 
-#define COLUMNS 512 /* at most */
-#define STAGE 8192  /* float16 of centroids at once in local memory */
-#define WAVES 256   /* groups for each compute unit: a tile each, but of very many rows */
-#define FAR 0x1p13  /* beyond, centroids that are not held may be near */
+#define COLUMNS 512   /* at most */
+#define STAGE 8192    /* float16 of centroids at once in local memory */
+#define WAVES 256     /* groups for each compute unit: a tile each, but of very many rows */
+#define FEW_WAVES 8   /* of a list, which is short as a rule */
+#define LOCAL 47000   /* bytes of local memory that a group takes at most */
+#define LEAST_HELD 32 /* centroids; a kernel for each power of two */
+#define HELD_TILES 8  /* of rows, that a group takes one after the other */
+#define FEW 128       /* centroids: more warps with fewer rows */
+#define FAR 0x1p13    /* beyond, centroids that are not held may be near */
 #define SMALL 0x1p-13
 
 #define WARPS 4                           /* unit_ptx.cl */
@@ -16,12 +21,13 @@
 
 /* How a product is compiled for d columns. */
 struct form {
-    int parts, blocks, tall, strip, chunk; /* options PARTS, BLOCKS, MT, STRIP and CHUNK */
+    int parts, blocks, tall, strip, chunk; /* options PARTS, BLOCKS, MT, STRIP, CHUNK */
+    int hold;                              /* and HOLD */
 };
 
 /* One product keeps 128 registers' worth of rows, as many as fit: what is read of centroids serves
- * them all, and those reads are what it waits for. */
-static struct form form_of(int64_t d, int parts) {
+ * them all, and those reads are what it waits for. With few centroids it waits for rows. */
+static struct form form_of(int64_t d, int parts, int64_t k) {
     struct form f = {.parts = parts, .blocks = 1};
     while (32 * f.blocks < d)
         f.blocks *= 2;
@@ -31,12 +37,25 @@ static struct form form_of(int64_t d, int parts) {
         f.tall = f.blocks <= 4 ? 4 : 16 / f.blocks;
     else
         f.tall = f.blocks <= 2 ? 2 : 1;
+    if (parts == 1 && k <= FEW && f.tall > 2)
+        f.tall = 2;
     f.strip = f.tall > 1 || parts * f.blocks > 8 ? 2 : 4;
     f.chunk = 2 * f.strip;
     return f;
 }
 
+/* Centroids that stay in local memory; 0: that cannot hold them. */
+static int hold_of(const struct form *f, int64_t k, int64_t warps) {
+    const int64_t facts = 80 * warps * 16 * f->tall;
+    int64_t hold = LEAST_HELD;
+    while (hold < k)
+        hold *= 2;
+    return hold * (64 * f->blocks + 4) + facts <= LOCAL ? (int)hold : 0;
+}
+
 static int64_t slots_of(const struct form *f, int64_t k) {
+    if (f->hold > 0)
+        return f->hold;
     const int64_t strip = 8 * f->strip;
     const int64_t tile = STAGE / (32 * f->blocks * f->parts) / strip * strip;
     return (k + tile - 1) / tile * tile;
@@ -54,7 +73,7 @@ bool hf_cl_matrix_supports(const struct hf_call *call) {
 /* As that of the tiles. */
 double hf_cl_matrix_estimate(const struct hf_call *call) {
     const struct hf_assign_args *a = call->args;
-    const struct form f = form_of(a->x.cols, 1);
+    const struct form f = form_of(a->x.cols, 1, a->c.rows);
     const double n = (double)a->x.rows, slots = (double)slots_of(&f, a->c.rows);
     const double without = call->device->wide ? 1000 : 1;
     return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 16.0 * f.blocks) + 100000;
@@ -63,10 +82,11 @@ double hf_cl_matrix_estimate(const struct hf_call *call) {
 void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve) {
     for (int i = 0; i < 2; i++) {
         struct hf_cl_halves *h = &job->halves[i];
-        const struct form f = form_of(a->x.cols, i + 1);
+        const struct form f = form_of(a->x.cols, i + 1, a->c.rows);
         if (i == 1 && hf_cl_matrix_once(a))
             break;
-        const size_t slots = (size_t)slots_of(&f, a->c.rows);
+        const int64_t passing = slots_of(&f, a->c.rows), held = hold_of(&f, a->c.rows, 1);
+        const size_t slots = (size_t)(passing > held ? passing : held);
         h->packed = hf_carve_take(carve, slots * 64 * (size_t)(f.blocks * f.parts));
         h->start = hf_carve_take(carve, slots * sizeof *h->start);
         h->length = hf_carve_take(carve, slots * sizeof *h->length);
@@ -98,36 +118,92 @@ static struct filter_bound bound_of(const struct hf_cl_assign *job, const struct
     return b;
 }
 
+/* Rows in float16, which this call or an earlier one has packed. NULL: none are kept. */
+struct held {
+    void *words, *facts;
+};
+
+size_t hf_cl_packed_bytes(const struct hf_kernel *kernel, const struct hf_assign_args *a) {
+    const struct form f = form_of(a->x.cols, 1, a->c.rows);
+    const size_t tiles = ((size_t)a->x.rows + 15) / 16;
+    return kernel->supports == hf_cl_matrix_supports ? tiles * 16 * (64 * (size_t)f.blocks + 8) : 0;
+}
+
+static struct held held_of(const struct hf_cl_assign *job, const struct form *f) {
+    struct hf_assign_packed *p = job->a.packed;
+    struct held held = {NULL, NULL};
+    if (p == NULL || f->parts > 1)
+        return held;
+    held.words = p->data;
+    held.facts = (char *)p->data + (size_t)(job->a.x.rows + 15) / 16 * 1024 * (size_t)f->blocks;
+    return held;
+}
+
+static int64_t warps_of(const struct hf_cl_assign *job) { return job->cl->unit ? WARPS : 1; }
+
+/* All rows, if no call before has. */
+static hf_status keep_rows(struct hf_cl_assign *job, const struct form *f, struct hf_cl_job run) {
+    const struct hf_assign_args *a = &job->a;
+    struct hf_assign_packed *p = a->packed;
+    const struct held held = held_of(job, f);
+    const int64_t warps = warps_of(job), tall = warps * 16 * f->tall;
+    const int64_t tiles = (a->x.rows + tall - 1) / tall;
+    const int64_t most = (int64_t)job->call->device->units * WAVES;
+    if (p == NULL || p->form != 0)
+        return HF_OK;
+    run.kernel = "matrix_rows";
+    run.group = (size_t)(warps * 32);
+    run.global = run.group * (size_t)(tiles < most ? tiles : most);
+    p->form = 1;
+    p->filled = a->x.rows;
+    return hf_opencl_run(job->cl, &run, "pniiipfpp", a->x.data, (int32_t)a->x.dtype,
+                         a->x.row_stride, a->x.rows, a->x.cols, job->shift, a->filter.scale,
+                         held.words, held.facts);
+}
+
 static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
                         const struct form *f, struct hf_cl_job run, const struct hf_cl_rows *rows) {
     const struct hf_assign_args *a = &job->a;
     const struct filter_bound b = bound_of(job, f);
     const bool euclidean = a->metric == HF_EUCLIDEAN;
-    const int64_t warps = job->cl->unit ? WARPS : 1, tall = warps * 16 * f->tall;
+    const int64_t warps = warps_of(job), tall = warps * 16 * f->tall;
     const int64_t tiles = (a->x.rows + tall - 1) / tall;
-    const int64_t most = (int64_t)job->call->device->units * WAVES;
+    const int64_t units = job->call->device->units;
+    const int64_t most = units * (rows->list == NULL ? WAVES : FEW_WAVES);
+    const int64_t each = f->hold > 0 && tiles > units * HELD_TILES * 4 ? HELD_TILES : 1;
+    const int64_t groups = (tiles + each - 1) / each;
     const struct hf_cl_rows open = hf_cl_open_rows(job);
+    const struct held held = rows->list == NULL ? held_of(job, f) : (struct held){NULL, NULL};
     run.kernel = "matrix_filter";
     run.group = (size_t)(warps * 32);
-    run.global = run.group * (size_t)(tiles < most ? tiles : most);
-    return hf_opencl_run(
-        job->cl, &run, "pniiiipppfppppfffffpfffffnpppppp", a->x.data, (int32_t)a->x.dtype,
-        a->x.row_stride, a->x.rows, a->c.rows, a->x.cols, rows->list, rows->count, job->shift,
-        a->filter.scale, h->packed, h->start, h->length, job->count->moved[f->parts - 1],
-        (double)b.eps, (double)b.delta, (double)b.tiny, (double)b.flush, (double)b.qerr,
-        job->count->limit, euclidean ? 0.5 : 0.0, euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale,
-        SMALL, FAR, (int32_t)a->exact, a->labels, a->bounds ? a->bounds->upper : NULL,
-        a->bounds ? a->bounds->lower : NULL, open.list, open.count, a->stats);
+    run.global = run.group * (size_t)(groups < most ? groups : most);
+    return hf_opencl_run(job->cl, &run, "pniiiipppfppppfffffpfffffnpppppppp", a->x.data,
+                         (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, a->c.rows, a->x.cols,
+                         rows->list, rows->count, job->shift, a->filter.scale, h->packed, h->start,
+                         h->length, job->count->moved[f->parts - 1], (double)b.eps, (double)b.delta,
+                         (double)b.tiny, (double)b.flush, (double)b.qerr, job->count->limit,
+                         euclidean ? 0.5 : 0.0, euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale,
+                         SMALL, FAR, (int32_t)a->exact, a->labels,
+                         a->bounds ? a->bounds->upper : NULL, a->bounds ? a->bounds->lower : NULL,
+                         open.list, open.count, a->stats, held.words, held.facts);
+}
+
+static struct hf_cl_job job_of(const struct hf_cl_assign *job, const struct form *f,
+                               char options[128]) {
+    (void)snprintf(options, 128, "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d -DHOLD=%d",
+                   f->parts, f->blocks, f->tall, f->strip, f->chunk, f->hold);
+    return (struct hf_cl_job){.source = job->cl->matrix, .options = options};
 }
 
 hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     for (int i = 0; i < (hf_cl_matrix_once(&job->a) ? 1 : 2); i++) {
-        const struct form f = form_of(job->a.x.cols, i + 1);
-        char options[96];
-        (void)snprintf(options, sizeof options,
-                       "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d", f.parts, f.blocks,
-                       f.tall, f.strip, f.chunk);
-        const struct hf_cl_job run = {.source = job->cl->matrix, .options = options};
+        struct form f = form_of(job->a.x.cols, i + 1, job->a.c.rows);
+        char options[128];
+        if (i == 0 && job->a.packed != NULL) {
+            HF_TRY(keep_rows(job, &f, job_of(job, &f, options)));
+            f.hold = rows->list == NULL ? hold_of(&f, job->a.c.rows, warps_of(job)) : 0;
+        }
+        const struct hf_cl_job run = job_of(job, &f, options);
         HF_TRY(pack(job, &job->halves[i], &f, run));
         HF_TRY(filter(job, &job->halves[i], &f, run, rows));
         hf_cl_passed(job, rows);

@@ -7,6 +7,7 @@
  *   MT      rows of a warp / 16
  *   STRIP   8 centroids each that are scored at once
  *   CHUNK   scores of a row that a work-item looks at together: 2 STRIP or a part of it
+ *   HOLD    centroids that stay in local memory while rows that are kept pass by; 0: centroids pass
  * A unit is a file of its own in front of this one (unit_*.cl):
  *   WARPS           of 32 work-items, in a group
  *   unit_halves()   two float as two float16; unit_singles(): back
@@ -21,7 +22,11 @@
 #define ROWS (WARPS * 16 * MT)
 #define OWN (2 * MT) /* rows that a work-item has scores of */
 /* Centroids at once in local memory, at most 16 KiB: whole strips. */
+#if HOLD
+#define TILE HOLD
+#else
 #define TILE (256 / (BLOCKS * PARTS) / (8 * STRIP) * (8 * STRIP))
+#endif
 #define PIECES (TILE * COLS * PARTS / 8)
 /* Blocks of a row: that `stage` holds, and that are loaded, at once. */
 #define FIT (PIECES / GROUP / PARTS)
@@ -224,6 +229,79 @@ UNROLL
     }
 }
 
+/* Rows that are kept in float16: [rows / 16][BLOCKS][2][32] fours of words, a lane's own side by
+ * side with those of its neighbours; and of each row the sum of squares, and of what is lost. */
+struct held {
+    __global uint4 *words;
+    __global float2 *facts;
+};
+
+/* Sixteen rows of a warp: at most the last one that there is. */
+INLINED long tile_of(long first, long count, int m) {
+    return min(first / 16 + (int)get_local_id(0) / 32 * MT + m, (count - 1) / 16);
+}
+
+INLINED void take_held(const struct held *held, long first, long count,
+                       uint x[MT][PARTS][BLOCKS][8], float square[OWN], float lost[OWN]) {
+    const int lane = (int)get_local_id(0) & 31;
+UNROLL
+    for (int m = 0; m < MT; m++) {
+        const long tile = tile_of(first, count, m);
+UNROLL
+        for (int b = 0; b < BLOCKS; b++)
+UNROLL
+            for (int half_of = 0; half_of < 2; half_of++) {
+                const uint4 w = held->words[((tile * BLOCKS + b) * 2 + half_of) * 32 + lane];
+                x[m][0][b][half_of * 4] = w.x;
+                x[m][0][b][half_of * 4 + 1] = w.y;
+                x[m][0][b][half_of * 4 + 2] = w.z;
+                x[m][0][b][half_of * 4 + 3] = w.w;
+            }
+UNROLL
+        for (int h = 0; h < 2; h++) {
+            const float2 fact = held->facts[min(tile * 16 + h * 8 + lane / 4, count - 1)];
+            square[2 * m + h] = lane % 4 == 0 ? fact.x : 0;
+            lost[2 * m + h] = lane % 4 == 0 ? fact.y : 0;
+        }
+    }
+}
+
+#if PARTS == 1 && !HOLD
+/* Keep all rows. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+matrix_rows(GLOBAL(x), int type, long stride, long n, long d, GLOBAL(shift), float scale,
+            GLOBAL(words), GLOBAL(facts)) {
+    __local uint4 stage[2 * PIECES];
+    __local float2 share[GROUP];
+    const struct rows r = {VIEW(const uchar, x),       type, stride, d, n, 0,
+                           VIEW(const float, shift), scale};
+    __global uint4 *words_of = VIEW(uint4, words);
+    const int own = (int)get_local_id(0), lane = own & 31;
+    for (long t = get_group_id(0); t * ROWS < n; t += get_num_groups(0)) {
+        uint rows[MT][PARTS][BLOCKS][8];
+        float square[OWN], lost[OWN];
+        take_rows(&r, t * ROWS, (__local uint *)stage, rows, square, lost);
+UNROLL
+        for (int m = 0; m < MT; m++) {
+            const long tile = t * (ROWS / 16) + own / 32 * MT + m;
+            for (int i = 0; i < 2 * BLOCKS && tile * 16 < n; i++)
+                words_of[(tile * BLOCKS * 2 + i) * 32 + lane] =
+                    vload4(i % 2, rows[m][0][i / 2]);
+UNROLL
+            for (int h = 0; h < 2; h++) {
+                const long row = tile * 16 + h * 8 + lane / 4;
+                share[own] = (float2)(square[2 * m + h], lost[2 * m + h]);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (lane % 4 == 0 && row < n)
+                    VIEW(float2, facts)[row] =
+                        share[own] + share[own + 1] + share[own + 2] + share[own + 3];
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+        }
+    }
+}
+#endif
+
 /* Of each row the best score, the second best of the best scores of chunks, and the chunk of the
  * best one with its number. So the second best of all is known at the end, and most scores cost
  * less than one comparison more than the largest of a chunk. */
@@ -296,6 +374,15 @@ INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
     const int q = (int)get_local_id(0) % 4;
     float number = 0;
     begin(b);
+#if HOLD
+    for (int s = 0; s < (int)tiles; s += STRIP) { /* eights of centroids */
+        float score[MT][STRIP][4];
+        score_strip(score, shared, x, stage + s * BLOCKS * 32, bias + s * 8 + 2 * q);
+        take_scores(score, number, zero, b);
+        number += STRIP * 2 / CHUNK;
+    }
+    return;
+#endif
     fetch(stage, bias, packed, start, 0);
     for (int t = 0; t < (int)tiles; t++) {
         const int now = t & 1;
@@ -375,9 +462,17 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
               GLOBAL(length), GLOBAL(moved), float eps, float delta, float tiny, float flush,
               float qerr, GLOBAL(limit), float half_norm, float least, float unit, float small_,
               float far, int exact, GLOBAL(labels), GLOBAL(upper), GLOBAL(lower), GLOBAL(open),
-              GLOBAL(opened), GLOBAL(stats)) {
+              GLOBAL(opened), GLOBAL(stats), GLOBAL(words), GLOBAL(facts)) {
+    const struct held held = {VIEW(uint4, words), VIEW(float2, facts)};
+#if HOLD
+    __local uint4 stage[PIECES];
+    __local float4 bias[TILE / 4], told[5 * ROWS];
+    __local float *fact = (__local float *)told;
+#else
     __local uint4 stage[2 * PIECES];
     __local float4 bias[2 * TILE / 4];
+    __local float *fact = (__local float *)stage;
+#endif
     __local uint4 shared[UNIT_SHARED];
     __global const float *most = VIEW(const float, moved);
     const float cmax = *VIEW(const float, limit) * (1 + 0x1p-20f);
@@ -396,21 +491,46 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
                            VIEW(const float, shift),
                            scale};
     const int own = (int)get_local_id(0);
+    const long step = get_num_groups(0);
     long changed = 0;
-    for (long t = get_group_id(0); t * ROWS < r.count; t += get_num_groups(0)) {
-        uint rows[MT][PARTS][BLOCKS][8];
-        float square[OWN], lost[OWN];
+    uint rows[MT][PARTS][BLOCKS][8];
+    float square[OWN], lost[OWN];
+#if HOLD
+    const long tiles = (k + 8 * STRIP - 1) / (8 * STRIP) * STRIP;
+    fetch(stage, (__local float *)bias, VIEW(const uint4, packed), VIEW(const float, start), 0);
+    if (get_group_id(0) * ROWS < r.count)
+        take_held(&held, get_group_id(0) * ROWS, r.count, rows, square, lost);
+    unit_arrive();
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    const long tiles = (k + TILE - 1) / TILE;
+#endif
+    for (long t = get_group_id(0); t * ROWS < r.count; t += step) {
+        float sums[OWN], losses[OWN];
         struct best found;
-        take_rows(&r, t * ROWS, (__local uint *)stage, rows, square, lost);
+#if !HOLD
+        if (PARTS == 1 && held.words)
+            take_held(&held, t * ROWS, r.count, rows, square, lost);
+        else
+            take_rows(&r, t * ROWS, (__local uint *)stage, rows, square, lost);
         barrier(CLK_LOCAL_MEM_FENCE);
+#endif
         unit_share(shared, rows);
         compare(rows, shared, stage, (__local float *)bias, VIEW(const uint4, packed),
-                VIEW(const float, start), (k + TILE - 1) / TILE, -0.0f * scale, &found);
-        tell((__local float *)stage, &found, square, lost);
+                VIEW(const float, start), tiles, -0.0f * scale, &found);
+UNROLL
+        for (int i = 0; i < OWN; i++) {
+            sums[i] = square[i];
+            losses[i] = lost[i];
+        }
+#if HOLD /* the next rows are on their way while these end */
+        if ((t + step) * ROWS < r.count)
+            take_held(&held, (t + step) * ROWS, r.count, rows, square, lost);
+#endif
+        tell(fact, &found, sums, losses);
         for (int row = own; row < ROWS && t * ROWS + row < r.count; row += GROUP) {
             const long place = t * ROWS + row;
-            changed += end_row((__local const float *)stage, row, &b, &o,
-                               r.list ? r.list[place] : place);
+            changed += end_row(fact, row, &b, &o, r.list ? r.list[place] : place);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
