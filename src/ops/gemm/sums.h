@@ -51,8 +51,8 @@ struct hf_sums_bound {
     bool whole;         /* I8: they are whole numbers */
 };
 
-/* Terms of the sums of a pass: on a CPU one after the other; on a GPU 32 rows by a warp or 8 columns
- * by a lane, then 8 warps or 5 steps within one, then blocks of 256; twice for operands. */
+/* Terms of the sums of a pass: on a CPU one after the other; on a GPU 32 rows by a warp or 8
+ * columns by a lane, then 8 warps or 5 steps within one, then blocks of 256; twice for operands. */
 static inline double hf_sums_terms(const hf_gemm_args *args, bool on_gpu) {
     const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
     return on_gpu ? 96 + (m + n + k) / 256 : m + k + 2 * n + 8;
