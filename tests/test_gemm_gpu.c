@@ -372,12 +372,6 @@ static void checks_on_the_device(void **state) {
         faults = guarded(&args, mem, part, "a fault");
         expect_same(&args, part, whole, "repaired");
         assert_int_equal(faults.confirmed, 1);
-        if (types.portable || gpu->props.sm != 90)
-            continue;
-        sign.checksum = "tally"; /* the sums are made beside the product */
-        faults = guarded(&args, mem, part, "a fault, sums beside");
-        expect_same(&args, part, whole, "repaired after sums beside");
-        assert_int_equal(faults.confirmed, 1);
     }
     gpu->device->release(gpu->stream, mem);
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Four passes make the sums: the columns of A; with them as weights the columns of B, and its rows;
- * with these the rows of A; at last both of C. A kernel that can makes all of them beside the
- * product. */
+ * with these the rows of A; at last both of C. */
 #include "guard/gemm_lines.h"
 
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "core/plan.h"
 
 #include <string.h>
 
@@ -27,7 +25,7 @@ static size_t span_of_c(const hf_gemm_args *args) {
 }
 
 /* Those of lines: six arrays of the rows, six of the columns. */
-static size_t line_numbers(const hf_gemm_args *args) { return hf_gemm_tally_lines(args); }
+static size_t line_numbers(const hf_gemm_args *args) { return 6 * (size_t)(args->m + args->n); }
 
 static int64_t depth(const hf_gemm_args *args) { return hf_gemm_reads_ab(args) ? args->k : 0; }
 
@@ -41,57 +39,22 @@ static struct line_arrays cut(double *from, int64_t n) {
                                 from + 3 * n, from + 4 * n, from + 5 * n};
 }
 
-static hf_status no_memory(const struct gemm_lines *l) {
-    return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
-}
-
-/* Does the kernel of this product make the sums? Signatures take their place, but for one that is
- * only there for its fault. */
-static hf_status find_beside(struct gemm_lines *l) {
-    const hf_gemm_args *args = l->args;
-    const struct hf_kernel *kernel = NULL;
-    size_t bytes = 0;
-    struct hf_gemm_tally *const tally = &l->tally;
-    if (!l->there || args->batch != 1 || l->ctx->guard.elsewhere ||
-        (args->signatures != NULL && !hf_gemm_is_tally(args->signatures)))
-        return HF_OK;
-    if (args->signatures != NULL)
-        tally->head = *args->signatures;
-    tally->head.checksum = HF_GEMM_TALLY;
-    l->with_tally = *args;
-    l->with_tally.signatures = NULL;
-    HF_TRY(hf_plan_measured(l->ctx, HF_OP_GEMM, &l->with_tally, &kernel, &bytes));
-    l->with_tally.signatures = &tally->head;
-    const struct hf_call asked = {
-        .device = &l->ctx->props, .comm = &l->ctx->comm, .args = &l->with_tally};
-    if (kernel->supports != NULL && kernel->device == HF_DEV_CUDA && kernel->supports(&asked))
-        l->beside = kernel;
-    return HF_OK;
-}
-
 hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     const hf_gemm_args *args = l->args;
-    const size_t bytes = hf_gemm_tally_bytes(args);
-    l->there = l->ctx->device->owns(l->ctx->stream, args->c);
-    HF_TRY(find_beside(l));
-    l->sums = get(l, bytes);
-    l->sums_here = l->there ? hf_alloc(line_numbers(args) * sizeof *l->sums) : l->sums;
-    if (args->beta != 0)
-        l->before = get(l, span_of_c(args));
-    if (!l->sums || !l->sums_here || (args->beta != 0 && !l->before))
-        return no_memory(l);
-    return l->before ? hf_ctx_copy(l->ctx, l->before, args->c, span_of_c(args)) : HF_OK;
-}
-
-hf_status hf_gemm_lines_room(struct gemm_lines *l) {
-    const hf_gemm_args *args = l->args;
     const size_t longest = (size_t)(args->m > args->n ? args->m : args->n) * 8;
-    if (l->again != NULL)
-        return HF_OK;
+    const size_t lines = line_numbers(args), all = lines + 4 * (size_t)depth(args);
+    l->there = l->ctx->device->owns(l->ctx->stream, args->c);
     l->again = get(l, longest);
     l->here[0] = hf_alloc(longest);
     l->here[1] = hf_alloc(longest);
-    return l->again && l->here[0] && l->here[1] ? HF_OK : no_memory(l);
+    l->sums = get(l, all * sizeof *l->sums);
+    l->sums_here = l->there ? hf_alloc(lines * sizeof *l->sums) : l->sums;
+    if (args->beta != 0)
+        l->before = get(l, span_of_c(args));
+    if (!l->again || !l->here[0] || !l->here[1] || !l->sums || !l->sums_here ||
+        (args->beta != 0 && !l->before))
+        return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
+    return l->before ? hf_ctx_copy(l->ctx, l->before, args->c, span_of_c(args)) : HF_OK;
 }
 
 void hf_gemm_lines_close(struct gemm_lines *l) {
@@ -171,20 +134,10 @@ static hf_status look_there(const struct gemm_lines *l, bool *suspect) {
     return HF_OK;
 }
 
-hf_status hf_gemm_lines_multiply(struct gemm_lines *l) {
-    if (l->beside == NULL) {
-        HF_TRY(hf_gemm_lines_sum_operands(l));
-        return hf_gemm_run(l->ctx, l->args);
-    }
-    HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, hf_gemm_tally_bytes(l->args)));
-    l->tally.sums = l->sums;
-    return hf_queue(l->ctx, HF_OP_GEMM, &l->with_tally, &l->beside);
-}
-
 hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l) {
-    const size_t lines = line_numbers(l->args);
+    const size_t lines = line_numbers(l->args), all = lines + 4 * (size_t)depth(l->args);
     if (l->there)
-        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, hf_gemm_tally_bytes(l->args)));
+        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, all * sizeof *l->sums));
     else if (depth(l->args) == 0)
         memset(l->sums, 0, lines * sizeof *l->sums);
     return depth(l->args) > 0 ? sum_operands(l, l->sums + lines) : HF_OK;
@@ -195,9 +148,7 @@ hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect) {
     *suspect = true;
     if (l->before)
         HF_TRY(sum_c(l, l->before, true));
-    if (l->beside == NULL)
-        HF_TRY(sum_c(l, l->args->c, false));
-    l->beside = NULL; /* of what is repaired passes make them */
+    HF_TRY(sum_c(l, l->args->c, false));
     if (!l->there)
         return HF_OK;
     HF_TRY(look_there(l, suspect));

@@ -9,17 +9,14 @@
 
 struct gemm_lines {
     hf_context *ctx;
-    const hf_gemm_args *args;       /* checked and complete */
-    bool there;                     /* the matrices lie in memory of the device */
-    const struct hf_kernel *beside; /* that makes the sums beside the product; NULL: passes do */
-    char *before;                   /* where C lies, as it was; NULL: beta is 0 */
-    char *again;       /* there: room for a line computed again, NULL until it is wanted; */
-    char *here[2];     /* and for two lines in memory of the host */
-    double *sums;      /* all sums, where the matrices lie; */
-    double *sums_here; /* those of lines in memory of the host; the same if they lie there:
+    const hf_gemm_args *args; /* checked and complete */
+    bool there;               /* the matrices lie in memory of the device */
+    char *before;             /* where C lies, as it was; NULL: beta is 0 */
+    char *again;              /* there: room for a line computed again */
+    char *here[2];            /* room for two lines in memory of the host */
+    double *sums;             /* all sums, where the matrices lie; */
+    double *sums_here;        /* those of lines in memory of the host; the same if they lie there:
                                  six arrays (hf_sums_line()) of the rows, six of the columns */
-    struct hf_gemm_tally tally; /* for l->beside, and the product with it */
-    hf_gemm_args with_tally;
     struct hf_sums_bound bound;
     const struct hf_kernel *twin;
     int64_t number; /* of the product in the batch */
@@ -30,12 +27,6 @@ struct gemm_lines {
 /* Memory, and a copy of C if beta wants it. close() frees what there is. */
 hf_status hf_gemm_lines_open(struct gemm_lines *l);
 void hf_gemm_lines_close(struct gemm_lines *l);
-
-/* Memory for a line computed again. */
-hf_status hf_gemm_lines_room(struct gemm_lines *l);
-
-/* The product, and its sums beside it if l->beside. A device is not waited for. */
-hf_status hf_gemm_lines_multiply(struct gemm_lines *l);
 
 /* The sums of product l->number: what A and B make of them, without a wait for the device; what C
  * is, and whether some line may not be plausible: if not, they may stay on the device. */

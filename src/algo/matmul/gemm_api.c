@@ -59,20 +59,12 @@ static hf_status multiply(hf_context *ctx, const hf_gemm_args *args, hf_guard gu
     hf_gemm_args full;
     if (args == NULL)
         return hf_ctx_fail(ctx, HF_E_ARG, "gemm: there are no arguments (args is NULL)");
-    hf_gemm_signatures *const plant =
-        guard != HF_GUARD_OFF && hf_gemm_is_tally(args->signatures) ? args->signatures : NULL;
-    hf_gemm_args given = *args;
-    if (plant != NULL) /* for tests: a fault, and no signatures */
-        given.signatures = NULL;
-    HF_TRY(hf_gemm_check(ctx, &given, &full));
+    HF_TRY(hf_gemm_check(ctx, args, &full));
     HF_TRY(check_places(ctx, &full));
     const bool empty = is_empty(&full);
     if (!empty) {
         hf_workspace_trim(ctx, hf_workspace_room(ctx));
-        full.signatures = plant != NULL ? plant : full.signatures;
-        const hf_status status = hf_gemm_guarded_run(ctx, &full, guard, faults);
-        full.signatures = given.signatures;
-        HF_TRY(status);
+        HF_TRY(hf_gemm_guarded_run(ctx, &full, guard, faults));
         HF_TRY(hf_verify(ctx));
         HF_TRY(check_tiles(ctx, full.signatures));
         if (full.signatures != NULL && args->order == HF_COL_MAJOR)

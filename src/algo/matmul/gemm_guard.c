@@ -93,7 +93,6 @@ static bool is_right_now(const struct gemm_lines *l, const struct line *line) {
 static hf_status confirm(struct gemm_lines *l, const struct line *line) {
     const size_t bytes = hf_dtype_bytes(l->args->dtype_c);
     const size_t all = (size_t)line->length * bytes;
-    HF_TRY(hf_gemm_lines_room(l));
     const hf_gemm_args one = line_call(l, line);
     int64_t wrong = 0;
     if (l->before != NULL)
@@ -175,7 +174,8 @@ static void find_errors(struct gemm_lines *l) {
 
 /* A device goes on from the sums of the operands to the product without a wait for the host. */
 static hf_status multiply(struct gemm_lines *l) {
-    HF_TRY(hf_gemm_lines_multiply(l));
+    HF_TRY(hf_gemm_lines_sum_operands(l));
+    HF_TRY(hf_gemm_run(l->ctx, l->args));
     find_errors(l);
     l->twin = l->ctx->last_kernel[HF_OP_GEMM];
     if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */

@@ -6,7 +6,6 @@
 #include "core/kernel.h"
 #include "core/run.h"
 #include <holdfast/gemm.h>
-#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,27 +67,6 @@ int hf_gemm_checksum_id(const hf_gemm_args *args);
 /* Are A and B read? */
 static inline int hf_gemm_reads_ab(const hf_gemm_args *args) {
     return args->k > 0 && args->alpha != 0;
-}
-
-/* In place of signatures: sums that a kernel makes beside the product, in cleared memory of the
- * device, of hf_gemm_tally_bytes(): six arrays (struct hf_sums_line) of the rows, six of the
- * columns, then what it needs meanwhile. */
-struct hf_gemm_tally {
-    hf_gemm_signatures head; /* its checksum is HF_GEMM_TALLY; of the rest only the plant is read */
-    double *sums;
-};
-#define HF_GEMM_TALLY "tally"
-
-static inline bool hf_gemm_is_tally(const hf_gemm_signatures *s) {
-    return s != NULL && s->checksum != NULL && strcmp(s->checksum, HF_GEMM_TALLY) == 0;
-}
-
-static inline size_t hf_gemm_tally_lines(const hf_gemm_args *args) {
-    return 6 * (size_t)(args->m + args->n);
-}
-static inline size_t hf_gemm_tally_bytes(const hf_gemm_args *args) {
-    const size_t depth = hf_gemm_reads_ab(args) ? (size_t)args->k : 0;
-    return (hf_gemm_tally_lines(args) + 4 * depth + 1) * sizeof(double);
 }
 
 /* A matrix as the op sees it: element (i, j) is element i * row + j * col of data. */

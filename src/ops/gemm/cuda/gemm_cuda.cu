@@ -6,7 +6,6 @@
 #include "core/kernel.h"
 #include "device/cuda/stage_direct.h"
 #include "ops/gemm/cuda/gemm_sign.cuh"
-#include "ops/gemm/cuda/sums_band.cuh"
 
 #include <string.h>
 
@@ -51,8 +50,7 @@ static struct gemm_side side_of(const hf_gemm_args *args, const void *data, bool
 }
 
 static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *how) {
-    if (args->signatures == NULL || hf_gemm_is_tally(args->signatures) ||
-        tiles_of(args, how->rows, how->cols) <= FEW_TILES)
+    if (args->signatures == NULL || tiles_of(args, how->rows, how->cols) <= FEW_TILES)
         return 0;
     return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry) +
                        sizeof(uint64_t));
@@ -188,7 +186,7 @@ static void stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
                              struct gemm_job *job) {
     const size_t tiles = (size_t)tiles_of(args, how->rows, how->cols);
     hf_gemm_signatures *const s = args->signatures;
-    if (s == NULL || hf_gemm_is_tally(s))
+    if (s == NULL)
         return;
     if (tiles <= FEW_TILES) {
         memset(few, 0, tiles * sizeof *few);
@@ -228,54 +226,9 @@ static void add_entries(const struct gemm_job *job, const struct gemm_entry *few
     }
 }
 
-static struct gemm_tally_pass tally_pass(const struct hf_sums_pass &pass) {
-    struct gemm_tally_pass t = {hf_sums_by_rows(&pass), false, 0};
-    t.wide = (uintptr_t)t.p.m.data % 16 == 0 && t.p.m.row % 16 == 0;
-    t.items = (unsigned)(ceil_div(t.p.rows, SUMS_BAND) * ceil_div(t.p.cols, SUMS_COLS));
-    return t;
-}
-
-/* The sums that a product is to make beside itself, of the matrices as they were given. */
-static void set_tally(const struct hf_call *call, struct gemm_job *job, struct gemm_tally *tally) {
-    const hf_gemm_args *args = (const hf_gemm_args *)call->args;
-    const struct hf_gemm_tally *const asked =
-        (const struct hf_gemm_tally *)(const void *)args->signatures;
-    const int64_t m = args->m, n = args->n, k = job->k;
-    double *const rows = asked->sums, *const cols = rows + 6 * m;
-    double *const a_cols = rows + hf_gemm_tally_lines(args), *const b_rows = a_cols + 2 * k;
-    unsigned *const counts = (unsigned *)(b_rows + 2 * k);
-    struct hf_sums_pass p[GEMM_TALLY_PASSES + 1] = {};
-    for (int i = 0; i < GEMM_TALLY_PASSES; i++) {
-        const bool of_a = i % 2 == 0;
-        p[i].m = of_a ? hf_gemm_view_a(args, 0) : hf_gemm_view_b(args, 0);
-        p[i].rows = k == 0 ? 0 : of_a ? m : k;
-        p[i].cols = of_a ? k : n;
-    }
-    p[0].col = a_cols, p[0].col_size = a_cols + k;
-    p[1].row = b_rows, p[1].row_size = b_rows + k;
-    p[2].row = rows, p[2].row_size = rows + m;
-    p[2].by_col = b_rows, p[2].by_col_size = b_rows + k;
-    p[3].col = cols, p[3].col_size = cols + n;
-    p[3].by_row = a_cols, p[3].by_row_size = a_cols + k;
-    p[4].m = {args->c, args->dtype_c, args->ldc, 1};
-    p[4].rows = m;
-    p[4].cols = n;
-    p[4].row = rows + 4 * m, p[4].row_size = rows + 5 * m;
-    p[4].col = cols + 4 * n, p[4].col_size = cols + 5 * n;
-    for (int i = 0; i < GEMM_TALLY_PASSES; i++)
-        tally->pass[i] = tally_pass(p[i]);
-    tally->c = tally_pass(p[4]);
-    tally->next = counts;
-    tally->done = counts + 1;
-    job->tally = tally;
-    job->plant = asked->head.plant;
-    job->plant_at = asked->head.plant_at;
-}
-
 hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
     struct gemm_entry few[FEW_TILES];
-    struct gemm_tally tally;
     struct hf_stage stage;
     struct gemm_job job = {};
     if (no_work(args))
@@ -293,23 +246,16 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     job.tiles = tiles_of(args, how->rows, how->cols);
     job.alpha = args->alpha;
     job.beta = args->beta;
-    if (hf_gemm_is_tally(args->signatures))
-        set_tally(call, &job, &tally);
-    else
-        set_signatures(call, how, &job);
+    set_signatures(call, how, &job);
     HF_TRY(hf_stage_end(&stage, launch_all(call, &job, how)));
     if (job.entries != NULL && job.sums == NULL)
         add_entries(&job, few, args->signatures);
     return HF_OK;
 }
 
-static bool signs(const hf_gemm_args *args) {
-    return args->signatures == NULL || hf_gemm_checksum_id(args) != HF_CHECKSUM_CRC_COLUMNS;
-}
-
 bool hf_gemm_cuda_supports(const struct hf_call *call) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
-    return signs(args) && !hf_gemm_is_tally(args->signatures);
+    return args->signatures == NULL || hf_gemm_checksum_id(args) != HF_CHECKSUM_CRC_COLUMNS;
 }
 
 /* Tiles of 128 x 128; those of 64 x 64 for float64 and small products. */
@@ -379,8 +325,7 @@ static bool wgmma_supports(const struct hf_call *call) {
     const hf_gemm_args *args = (const hf_gemm_args *)call->args;
     const int64_t most = INT32_MAX / 2;
     return args->m <= most && args->n <= most && args->k <= most && args->batch <= most &&
-           hf_gemm_may_use_tensors(args) &&
-           (signs(args) || (hf_gemm_is_tally(args->signatures) && args->batch == 1));
+           mma_supports(call);
 }
 
 static const struct gemm_launch dmma_how = {TILE, TILE, GEMM_WIDE_PAYS, hf_gemm_dmma};

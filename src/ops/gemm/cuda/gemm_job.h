@@ -6,7 +6,6 @@
 #include "device/cuda/cuda.h"
 #include "device/slot.h"
 #include "ops/gemm/gemm.h"
-#include "ops/gemm/sums.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,18 +26,6 @@ struct gemm_entry {
     uint64_t a, b, c, stamp;
     int32_t panels, unit;
     uint64_t changed; /* the stamp: with L, a stage of it changed before it was used */
-};
-
-/* Sums of rows and columns that a product makes beside itself: in cleared memory. */
-#define GEMM_TALLY_PASSES 4 /* two over A and B, and two that use their sums */
-struct gemm_tally_pass {
-    struct hf_sums_pass p;
-    bool wide;      /* eight numbers from a multiple of eight on may be read at once */
-    unsigned items; /* bands, each for a warp */
-};
-struct gemm_tally {
-    struct gemm_tally_pass pass[GEMM_TALLY_PASSES], c;
-    unsigned *next, *done; /* bands that were taken; those of the first two passes that are done */
 };
 
 struct gemm_job {
@@ -63,8 +50,7 @@ struct gemm_job {
     hf_gemm_plant plant;
     int64_t plant_at, plant_step;
     struct hf_slot *slot;
-    uint32_t kernel;                /* as whose finding */
-    const struct gemm_tally *tally; /* of the host; NULL: none */
+    uint32_t kernel; /* as whose finding */
 };
 
 /* What a kernel wants of a side that is not wide, or does not fill its last tile. */

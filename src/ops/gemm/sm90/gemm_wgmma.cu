@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/gemm/sm90/gemm_wgmma_tally.cuh"
+#include "ops/gemm/sm90/gemm_wgmma.cuh"
 
 #include <cudaTypedefs.h>
 
@@ -30,44 +30,35 @@ static cudaError_t side_map(const struct gemm_job *job, const struct gemm_side &
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
+template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static hf_status start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
     CUtensorMap a = {}, b = {};
     const hf_dtype dtype = BF16 ? HF_BF16 : HF_F16;
-    const void *const kernel = MODE == WG_TALLY
-                                   ? (const void *)wgmma_tally_kernel<BF16, TURN_A, TURN_B>
-                                   : (const void *)wgmma_kernel<BF16, TURN_A, TURN_B, MODE>;
     cudaError_t error = cudaSuccess;
     if (job->k > 0)
         error = side_map(job, job->a, WG_ROWS, dtype, &a);
     if (error == cudaSuccess && job->k > 0)
         error = side_map(job, job->b, WG_COLS, dtype, &b);
     if (error == cudaSuccess)
-        error =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, WG_SHARED);
+        error = cudaFuncSetAttribute(wgmma_kernel<BF16, TURN_A, TURN_B, MODE>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, WG_SHARED);
     if (error != cudaSuccess)
         return hf_cuda_check(cuda, error, "gemm");
     const unsigned blocks = tiles < (unsigned)cuda->sms ? tiles : (unsigned)cuda->sms;
-    if constexpr (MODE == WG_TALLY)
-        wgmma_tally_kernel<BF16, TURN_A, TURN_B>
-            <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, *job->tally, tiles);
-    else
-        wgmma_kernel<BF16, TURN_A, TURN_B, MODE>
-            <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, tiles);
+    wgmma_kernel<BF16, TURN_A, TURN_B, MODE>
+        <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, tiles);
     return hf_cuda_launched(cuda, "gemm");
 }
 
 template <bool BF16, int TURN_A, int TURN_B>
 static hf_status start_as(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
-    if (job->tally != NULL)
-        return start<BF16, TURN_A, TURN_B, WG_TALLY>(cuda, job, tiles);
     switch (gemm_mode_of(job)) {
     case GEMM_PLAIN:
-        return start<BF16, TURN_A, TURN_B, WG_PLAIN>(cuda, job, tiles);
+        return start<BF16, TURN_A, TURN_B, GEMM_PLAIN>(cuda, job, tiles);
     case GEMM_SIGNED:
-        return start<BF16, TURN_A, TURN_B, WG_SIGN>(cuda, job, tiles);
+        return start<BF16, TURN_A, TURN_B, GEMM_SIGNED>(cuda, job, tiles);
     default:
-        return start<BF16, TURN_A, TURN_B, WG_RELEASE>(cuda, job, tiles);
+        return start<BF16, TURN_A, TURN_B, GEMM_RELEASED>(cuda, job, tiles);
     }
 }
 

@@ -3,8 +3,7 @@
  * warpgroups have 64 x 256 sums each. Blocks stay and take one tile after the other, so that the
  * first stages of a tile come while the last one is stored. Steps of 16 products are in order.
  * Who multiplies signs, too: pieces of a stage while its products are on their way, and the sums.
- * Three more warps sign stages that are to be released, or add up rows and columns of A, B and C
- * meanwhile (gemm_wgmma_tally.cuh). */
+ * Three more warps sign stages that are to be released. */
 #ifndef HF_GEMM_WGMMA_KERNEL_CUH
 #define HF_GEMM_WGMMA_KERNEL_CUH
 
@@ -24,9 +23,7 @@
 #define WG_BARRIERS (WG_STAGES * WG_STAGE)
 #define WG_TABLE (WG_BARRIERS + 128)
 #define WG_SUMS (WG_TABLE + GEMM_CRC_WORDS * 4)
-#define WG_STORED (WG_SUMS + 384)   /* how far each warp is */
-#define WG_BLOCKS (WG_STORED + 128) /* of each warp, for what it stores */
-#define WG_REGS 168                 /* of a thread at launch: of 65,536 for all */
+#define WG_BLOCKS (WG_SUMS + 512) /* of each warp, for what it stores */
 #define WG_SHARED                                                                                  \
     (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
      1024)        /* and to begin at a multiple of 1,024 */
@@ -35,9 +32,6 @@
 #define WG_SIGNERS 96
 static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
 static_assert(WG_STAGES * 3 * 8 <= 128 && WG_SHARED <= 232448, "it fits a multiprocessor");
-
-/* What is done beside the product; see enum gemm_mode. */
-enum wg_mode { WG_PLAIN, WG_SIGN, WG_RELEASE, WG_TALLY };
 
 struct wg_pipe {
     uint32_t base;
@@ -306,32 +300,32 @@ static __device__ __forceinline__ void wg_multiply(float (&sum)[128], uint32_t s
     hf_wgmma_commit();
 }
 
-template <enum wg_mode MODE>
+template <enum gemm_mode MODE>
 static __device__ __forceinline__ void wg_free(const struct gemm_job &job,
                                                const struct wg_pipe &p) {
     if (threadIdx.x % 32 == 0)
         hf_mbar_arrive(wg_empty(p));
-    if (MODE == WG_RELEASE && job.release && threadIdx.x % 32 == 0)
+    if (MODE == GEMM_RELEASED && job.release && threadIdx.x % 32 == 0)
         hf_mbar_arrive(wg_used(p));
 }
 
 /* All stages of a tile. One is free when the products of the next one have started; when its own
  * are done if it is signed once more, since the signers wait for that. */
-template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
+template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __device__ __forceinline__ void
 wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pipe *p, char *shared,
         struct wg_shares *shares, float (&sum)[128]) {
     const int count = p->count;
-    const bool at_once = MODE == WG_RELEASE && job.release;
+    const bool at_once = MODE == GEMM_RELEASED && job.release;
     struct wg_pipe last = *p;
     for (int i = 0; i < count; i++) {
         hf_mbar_wait(wg_full(*p), p->parity);
-        if (MODE == WG_RELEASE)
+        if (MODE == GEMM_RELEASED)
             wg_shares_sign(job, shares, shared, p->stage);
-        if (MODE == WG_RELEASE && job.plant == HF_GEMM_PLANT_A)
+        if (MODE == GEMM_RELEASED && job.plant == HF_GEMM_PLANT_A)
             wg_plant(job, place, i, shared + p->stage * WG_STAGE);
         wg_multiply<BF16, TURN_A, TURN_B>(sum, p->base + (uint32_t)(p->stage * WG_STAGE), i > 0);
-        if (MODE == WG_SIGN)
+        if (MODE == GEMM_SIGNED)
             wg_shares_sign(job, shares, shared, p->stage);
         hf_wgmma_wait<1>();
         if (!at_once && i > 0)
@@ -455,15 +449,10 @@ static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
     entry->stamp = job.stamp;
 }
 
-/* The tiles that each warp has stored, for those who read them. */
-static __device__ __forceinline__ volatile int *wg_stored(char *shared) {
-    return (volatile int *)(shared + WG_STORED);
-}
-
-template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
+template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, unsigned tiles,
                                                   char *shared, uint32_t base) {
-    constexpr bool SIGNED = MODE == WG_SIGN || MODE == WG_RELEASE;
+    constexpr bool SIGNED = MODE != GEMM_PLAIN;
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
     struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
@@ -481,7 +470,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
                 sum[i] = 0;
         }
         wg_tile<BF16, TURN_A, TURN_B, MODE>(job, place, &p, shared, &shares, sum);
-        if (MODE >= WG_RELEASE && job.plant != HF_GEMM_PLANT_NONE)
+        if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             wg_plant_sum(job, place, sum);
         if (SIGNED)
             wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
@@ -491,12 +480,6 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             wg_store(job, place, (float *)own, sum);
         if (SIGNED)
             wg_sign_tile(job, place, job.first_tile + t, count, shares, shared);
-        if (MODE == WG_TALLY) {
-            __threadfence_block();
-            __syncwarp();
-            if (threadIdx.x % 32 == 0)
-                wg_stored(shared)[threadIdx.x / 32] = (int)t + 1;
-        }
     }
     if (SIGNED)
         gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
@@ -504,7 +487,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
 }
 
 /* The shared memory of a block, its barriers made. All threads. */
-template <enum wg_mode MODE>
+template <enum gemm_mode MODE>
 static __device__ __forceinline__ char *wg_begin(char *dynamic, uint32_t *base) {
     const uint32_t from = hf_shared(dynamic);
     *base = (from + 1023) / 1024 * 1024;
@@ -513,18 +496,16 @@ static __device__ __forceinline__ char *wg_begin(char *dynamic, uint32_t *base) 
         for (int i = 0; i < WG_STAGES; i++) {
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)i * 8, 1);
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8,
-                         (WG_CONSUMERS + (MODE == WG_RELEASE ? WG_SIGNERS : 0)) / 32);
+                         (WG_CONSUMERS + (MODE == GEMM_RELEASED ? WG_SIGNERS : 0)) / 32);
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + i) * 8,
                          WG_CONSUMERS / 32);
         }
         hf_mbar_init_fence();
     }
-    if (MODE == WG_TALLY && threadIdx.x < WG_CONSUMERS / 32)
-        wg_stored(shared)[threadIdx.x] = 0;
     return shared;
 }
 
-template <bool BF16, int TURN_A, int TURN_B, enum wg_mode MODE>
+template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __global__ void __launch_bounds__(WG_THREADS, 1)
     wgmma_kernel(const __grid_constant__ CUtensorMap map_a,
                  const __grid_constant__ CUtensorMap map_b,
@@ -532,17 +513,17 @@ static __global__ void __launch_bounds__(WG_THREADS, 1)
     extern __shared__ char wg_shared[];
     uint32_t base;
     char *const shared = wg_begin<MODE>(wg_shared, &base);
-    if (MODE != WG_PLAIN && gemm_is_crc(job.checksum))
+    if (MODE != GEMM_PLAIN && gemm_is_crc(job.checksum))
         gemm_crc_fill((uint32_t *)(shared + WG_TABLE), job.checksum);
     __syncthreads();
     if (threadIdx.x >= WG_CONSUMERS) {
-        hf_regs_lower<MODE == WG_RELEASE ? 56 : 40>();
+        hf_regs_lower<MODE == GEMM_RELEASED ? 56 : 40>();
         if (threadIdx.x == WG_CONSUMERS)
             wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
-        else if (MODE == WG_RELEASE && threadIdx.x >= WG_CONSUMERS + 32)
+        else if (MODE == GEMM_RELEASED && threadIdx.x >= WG_CONSUMERS + 32)
             wg_sign_stages(job, tiles, shared, base);
     } else {
-        hf_regs_raise<MODE == WG_RELEASE ? 224 : 232>();
+        hf_regs_raise<MODE == GEMM_RELEASED ? 224 : 232>();
         wg_consume<BF16, TURN_A, TURN_B, MODE>(job, tiles, shared, base);
     }
 }
