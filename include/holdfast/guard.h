@@ -17,7 +17,7 @@ typedef enum hf_guard {
     HF_GUARD_DETECT = 2,  /* a fault ends the call with HF_E_CORRUPT */
     HF_GUARD_CORRECT = 3, /* a fault is repaired: the result is that of a call without one */
     HF_GUARD_SAMPLED = 4, /* the same, but checks of single scores look at a share of them */
-    HF_GUARD_WEIGHTED = 5 /* the scheme of FT K-Means, to compare with; on the CPU, k-means alone */
+    HF_GUARD_WEIGHTED = 5 /* the scheme of FT K-Means, to compare with: k-means alone */
 } hf_guard;
 
 /* How a fault behaves when its work is done again. */

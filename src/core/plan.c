@@ -340,8 +340,8 @@ static hf_status choose(struct call *call, const struct hf_kernel **kernel, cons
     if (*kernel == NULL && must_check(call) != 0)
         return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED,
                            "guard weighted is checked by kernels of %s with float32 tiles, and "
-                           "none of them serves %s data with the instructions allowed here (AVX2 "
-                           "or AVX-512 is needed): take guard correct",
+                           "none of them serves %s data with the instructions allowed here (AVX2, "
+                           "AVX-512 or compute capability 9.0 is needed): take guard correct",
                            call->op->name, hf_dtype_name(call->key.dtype[0]));
     if (*kernel == NULL)
         return hf_ctx_fail(call->ctx, HF_E_UNSUPPORTED, "no kernel of %s can serve %s data on %s",

@@ -18,8 +18,11 @@ static bool shape_supported(const struct hf_lloyd_args *a) {
 /* Nothing here asks other ranks what they found. */
 static bool is_alone(const struct hf_call *call) { return call->comm->size(call->comm) == 1; }
 
-/* Tiles with checksums are those of mma.sync for few columns. */
-static bool tiles_supported(const struct hf_call *call, const struct hf_lloyd_args *a) {
+/* The scheme of FT K-Means is there to compare with, and compiled for 9.0 alone. Tiles with
+ * checksums are those of mma.sync for few columns. */
+static bool scheme_supported(const struct hf_call *call, const struct hf_lloyd_args *a) {
+    if ((a->checks_tiles || a->sums_twice) && call->device->sm != 90)
+        return false;
     return !a->checks_tiles ||
            (a->batch == 1 && a->exact && a->sums->d <= HF_TILE_CHECK_D &&
             hf_mma_supports(call->device, a->x.rows, (int)a->sums->k, (int)a->sums->d, 1));
@@ -28,7 +31,7 @@ static bool tiles_supported(const struct hf_call *call, const struct hf_lloyd_ar
 static bool any_supports(const struct hf_call *call) {
     const struct hf_lloyd_args *a = (const struct hf_lloyd_args *)call->args;
     return is_alone(call) && shape_supported(a) && !a->settle &&
-           (a->book == NULL || a->batch == 1) && tiles_supported(call, a);
+           (a->book == NULL || a->batch == 1) && scheme_supported(call, a);
 }
 
 /* Where one launch makes all iterations; hf_lloyd_small_takes() does not want scales beyond. */
