@@ -94,8 +94,7 @@ static cudaError_t launch_stencils(const struct hf_cuda *cuda, const struct spmv
     const auto kernel =
         job.a.stencils.diagonal != NULL ? spmv_stencils<true> : spmv_stencils<false>;
     const size_t bytes = hf_stencil_table_bytes(job.a.stencils); /* beside static memory */
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const cudaError_t error = hf_stencil_room((const void *)kernel, STENCIL_TABLE_MOST);
     if (error == cudaSuccess)
         kernel<<<grid, SPARSE_THREADS, bytes, cuda->stream>>>(job);
     return error;

@@ -144,8 +144,7 @@ static cudaError_t sweep_launch_grid(const struct hf_cuda *cuda, const struct sw
     const bool apart = job.a.stencils.diagonal != NULL;
     const auto kernel = apart ? sweep_grid<true, BLOCKS> : sweep_grid<false, BLOCKS>;
     const size_t bytes = hf_stencil_table_bytes(job.a.stencils); /* beside static memory */
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const cudaError_t error = hf_stencil_room((const void *)kernel, STENCIL_TABLE_MOST);
     if (error == cudaSuccess)
         kernel<<<grid, ONCE_THREADS, bytes, cuda->stream>>>(job);
     return error;

@@ -134,10 +134,9 @@ static inline bool hf_sweep_by_stencils(const struct hf_sweep_args *args) {
     return args->a.stencils.count > 0 && args->k > 1 && args->largest <= HF_SWEEP_STENCIL_ROWS;
 }
 
-static inline size_t hf_sweep_stencil_bytes(const struct sweep_job &job) {
-    const size_t near = (size_t)job.largest;
-    return (2 * (size_t)STENCIL_THREADS + 3 * near + (near + 1) / 2) * sizeof(double) +
-           hf_stencil_table_bytes(job.a.stencils);
+/* For blocks of at most `near` rows, beside the table. */
+static inline size_t hf_sweep_stencil_bytes(size_t near) {
+    return (2 * (size_t)STENCIL_THREADS + 3 * near + (near + 1) / 2) * sizeof(double);
 }
 
 /* job.a.stencils is a device view. */
@@ -147,9 +146,10 @@ static inline cudaError_t sweep_run_stencils(const struct hf_cuda *cuda,
         job.a.stencils.diagonal != NULL ? sweep_stencils<true> : sweep_stencils<false>;
     const int64_t full = (int64_t)cuda->sms * STENCIL_GRID;
     const unsigned grid = (unsigned)(job.blocks < full ? job.blocks : full);
-    const size_t bytes = hf_sweep_stencil_bytes(job);
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const size_t bytes =
+        hf_sweep_stencil_bytes((size_t)job.largest) + hf_stencil_table_bytes(job.a.stencils);
+    const size_t most = hf_sweep_stencil_bytes(HF_SWEEP_STENCIL_ROWS) + STENCIL_TABLE_MOST;
+    const cudaError_t error = hf_stencil_room((const void *)kernel, most);
     if (error == cudaSuccess)
         kernel<<<grid, STENCIL_THREADS, bytes, cuda->stream>>>(job);
     return error;
