@@ -60,6 +60,7 @@ static hf_status begin(struct batches *x, int side) {
     HF_TRY(run(x));
     if (x->corrupt)
         return hf_ctx_fail(x->ctx, HF_E_CORRUPT, "a batch without a fault has wrong signatures");
+    x->tiles = x->sign.tiles / x->batch; /* a batch may have another kernel than one product */
     memcpy(x->good, x->tile, (size_t)(x->batch * x->tiles) * sizeof *x->good);
     for (int64_t b = 0; b < x->batch; b++)
         x->count->same = x->count->same && !outcome_of(x, b).changed;
