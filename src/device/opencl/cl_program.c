@@ -61,10 +61,17 @@ static bool find_texts(const struct hf_opencl *cl, const char *name, struct text
     return found;
 }
 
+/* The compiler of PoCL has __builtin_prefetch; that of oclgrind has, too, and cannot run it. */
+static bool may_fetch(const struct hf_opencl *cl) {
+    return hf_opencl_is_cpu(cl) &&
+           strcmp(cl->info->platform_name, "Portable Computing Language") == 0;
+}
+
 static void all_options(const struct hf_opencl *cl, const char *own, char text[OPTIONS]) {
     const struct hf_cl_info *info = cl->info;
-    (void)snprintf(text, OPTIONS, "-cl-std=CL1.2 -DHF_WIDE=%d -DHF_ATOMIC64=%d -DHF_FMA=%d %s",
-                   hf_opencl_is_cpu(cl), info->atomics64, info->fma, own != NULL ? own : "");
+    (void)snprintf(
+        text, OPTIONS, "-cl-std=CL1.2 -DHF_WIDE=%d -DHF_FETCH=%d -DHF_ATOMIC64=%d -DHF_FMA=%d %s",
+        hf_opencl_is_cpu(cl), may_fetch(cl), info->atomics64, info->fma, own != NULL ? own : "");
 }
 
 /* All that decides what the compiler makes. */

@@ -74,12 +74,9 @@ static __global const uchar *row_of(__global const uchar *p, long i, long stride
 #endif
 
 /* Bring what is needed soon into a CPU's cache; p need not be a place in an object. */
-#if HF_WIDE && defined(__has_builtin)
-#if __has_builtin(__builtin_prefetch)
+#if HF_FETCH
 #define FETCH_AHEAD(p) __builtin_prefetch((const void *)(size_t)(p))
-#endif
-#endif
-#ifndef FETCH_AHEAD
+#else
 #define FETCH_AHEAD(p) (void)0
 #endif
 
