@@ -109,30 +109,30 @@ typedef struct hf_relax_opts {
     double damping;     /* factor of each correction, below 2; 0 means the method's own: from the
                            spectrum for Jacobi and Schwarz, 1 for the others */
     hf_relax_switch coarse; /* one coarse unknown per block beside Schwarz blocks */
-    int symmetric;         /* not 0: a symmetric operator: Gauss-Seidel goes forth and back, Schwarz
+    int symmetric;   /* not 0: a symmetric operator: Gauss-Seidel goes forth and back, Schwarz
                                adds up where blocks overlap; a GPU then keeps the rows in the
                                caller's order, which smoothing is faster in, unless one_launch is
                                on */
-    hf_dtype inside;       /* type of the matrix inside sweeps and blocks: HF_F64, or HF_F32: half
+    hf_dtype inside; /* type of the matrix inside sweeps and blocks: HF_F64, or HF_F32: half
                                the bytes, x and residuals stay float64; HF_DTYPE_NONE means F64 */
-    uint64_t memory_bytes; /* that factors of blocks may take; 0 means 1 GiB */
+    hf_relax_exchange exchange; /* between devices */
+    uint64_t memory_bytes;      /* that factors of blocks may take; 0 means 1 GiB */
     hf_relax_progress progress; /* NULL means none */
     void *progress_user;        /* its first argument */
     hf_relax_switch one_launch; /* on a GPU: all iterations of jacobi, async, schwarz and chebyshev
                                    with the diagonal in one launch, which keeps blocks in registers;
                                    progress is then told of whole launches. ON: an error where the
                                    blocks do not fit, OFF: a launch for each step */
-    const char *devices; /* NULL means the context's alone; else all that share the rows, such
+    int spares; /* workers beyond the need, which take over the blocks of one that falls silent: on
+                   a GPU in a launch of many iterations, on the CPU threads of HF_TIMING_FREE; at
+                   most 64; <= 0: none */
+    const char *devices;     /* NULL means the context's alone; else all that share the rows, such
                                    as "cuda:0,cuda:1" or, groups of threads, "cpu,cpu": for
                                    HF_RELAX_JACOBI and HF_RELAX_ASYNC, up to 16. The set-up is then
                                    made by the host. One that fails or falls silent is left behind,
                                    the others adopt its blocks */
-    hf_relax_exchange exchange; /* between them */
-    double progress_seconds;    /* least time between two calls of progress; 0 means none: each
+    double progress_seconds; /* least time between two calls of progress; 0 means none: each
                                 iteration */
-    int spares; /* workers beyond the need, which take over the blocks of one that falls silent: on
-                   a GPU in a launch of many iterations, on the CPU threads of HF_TIMING_FREE; at
-                   most 64; <= 0: none */
 } hf_relax_opts;
 
 /* How one right-hand side went. */

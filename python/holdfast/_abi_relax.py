@@ -91,14 +91,14 @@ class RelaxOpts(C.Structure):
         ("coarse", C.c_int),
         ("symmetric", C.c_int),
         ("inside", C.c_int),
+        ("exchange", C.c_int),
         ("memory_bytes", C.c_uint64),
         ("progress", RelaxProgress),
         ("progress_user", C.c_void_p),
         ("one_launch", C.c_int),
-        ("devices", C.c_char_p),
-        ("exchange", C.c_int),
-        ("progress_seconds", C.c_double),
         ("spares", C.c_int),
+        ("devices", C.c_char_p),
+        ("progress_seconds", C.c_double),
     ]
 
 
