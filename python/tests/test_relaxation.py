@@ -107,6 +107,17 @@ def test_not_converged_warns():
         holdfast.solve(hard, np.ones(1600), method="jacobi", maxiter=10, warn=False)
 
 
+@pytest.mark.parametrize("options", [{"inside": np.float32}, {"symmetric": True}])
+def test_gauss_seidel_does_not_stall_above_the_tolerance(options):
+    line = sp.diags([-1, 2.05, -1], [-1, 0, 1], shape=(120, 120))
+    draw = np.random.default_rng(6)
+    R = sp.random(100, 100, 0.06, random_state=draw, data_rvs=draw.standard_normal).tocsr()
+    for A in (sp.csr_matrix(sp.kronsum(line, line)), sp.csr_matrix(R @ R.T + 0.3 * sp.eye(100))):
+        b = np.ones(A.shape[0])
+        s = holdfast.solve(A, b, method="gauss-seidel", **options)
+        assert s.converged and residual(A, s.x, b) <= 1.001e-10
+
+
 def test_spares():
     b = np.ones(N)
     for spares in (0, 1):

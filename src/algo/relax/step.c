@@ -188,10 +188,12 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
 /* What a sweep knows of its residual is from its own course: x has gained more meanwhile, about as
  * much as from the sweep before to it. The factor, of a square, is a bold guess: true residuals
  * were 0.23 to 0.6 of the plain one. Where it is wrong, the check that refuses x costs less than a
- * sweep and says by how much. */
+ * sweep and says by how much. Not where a refusal ends a round, which with float32 inside it does,
+ * nor where a step is two sweeps. */
 #define FORESEEN 0.25
 static double foresee(const struct hf_relax_work *w) {
-    return w->made > 1 && w->square < w->square_before
+    const bool may = w->relax->opts.inside != HF_F32 && !w->relax->opts.symmetric;
+    return may && w->made > 1 && w->square < w->square_before
                ? FORESEEN * w->square * (w->square / w->square_before)
                : INFINITY;
 }
