@@ -66,6 +66,9 @@ unsigned char *hf_cl_cache_load(const char *path, const char *key, size_t *bytes
     void *data = NULL;
     size_t size = 0;
     struct head head;
+    struct stat is;
+    if (stat(path, &is) != 0 || !S_ISREG(is.st_mode)) /* opening a pipe would wait for a writer */
+        return NULL;
     if (hf_file_read_all(path, MOST_BYTES, &data, &size, NULL) != HF_OK)
         return NULL;
     const size_t key_bytes = strlen(key);
@@ -105,7 +108,7 @@ void hf_cl_cache_store(const char *path, const char *key, const void *binary, si
 /* What a note says: who compiles, and how many died over it before. */
 static bool read_note(const char *note, long long *process, int *deaths) {
     char text[64] = "";
-    const int fd = open(note, O_RDONLY | O_CLOEXEC);
+    const int fd = open(note, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
     if (fd < 0)
         return false;
     const ssize_t got = read(fd, text, sizeof text - 1);
