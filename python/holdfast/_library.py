@@ -149,6 +149,16 @@ def context_create(device: bytes, memory: int, stream: int, threads: int = 0) ->
     return handle.value
 
 
+def _close_expired() -> None:
+    """Close contexts that waited too long, whatever they were for: each has threads."""
+    for idle in list(_idle.values()):
+        try:
+            while _now() - idle[0].since >= _IDLE_SECONDS:
+                lib.hf_context_destroy(idle.pop(0).handle)
+        except IndexError:  # none is left
+            pass
+
+
 class Lease:
     """A context for one call: ``with Lease(device, memory, stream) as context``.
 
@@ -184,6 +194,7 @@ class Lease:
         if kind is None and self.keep and len(idle) < _IDLE_MOST:
             held.since = _now()
             idle.append(held)
+            _close_expired()
         else:
             lib.hf_context_destroy(held.handle)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import operator
 import os
 import threading
 import warnings
@@ -58,7 +59,7 @@ class _Matrix:
         self.shape = (int(A.shape[0]), int(A.shape[1]))
         self.dtype = kind
         self.starts = np.ascontiguousarray(A.indptr, np.int64)
-        self.columns = np.ascontiguousarray(A.indices, np.int32)
+        self.columns = _indices(A)
         self.values = np.ascontiguousarray(A.data, kind)
         n, elements = self.shape[0], self.starts[-1]
         if len(self.starts) != n + 1 or elements > min(len(self.columns), len(self.values)):
@@ -71,6 +72,21 @@ class _Matrix:
             self.columns.ctypes.data,
             self.values.ctypes.data,
         )
+
+
+def _count(name: str, value: int) -> int:
+    """A whole number that fits a C int: ctypes would cut it."""
+    if not -(2**31) <= operator.index(value) < 2**31:
+        raise errors.InvalidArgumentError(f"{name}={value}: out of range")
+    return operator.index(value)
+
+
+def _indices(A: Any) -> np.ndarray[Any, Any]:
+    """Column numbers as the library takes them; none is cut to another one."""
+    seen = np.ascontiguousarray(A.indices, np.int32)
+    if A.indices.dtype != np.int32 and not np.array_equal(seen, A.indices):
+        raise errors.DataError("A has column numbers that are not whole numbers below 2^31")
+    return seen
 
 
 def _options(
@@ -102,12 +118,12 @@ def _options(
         precond=_choice("precond", precond, _PRECONDS),
         partition=_choice("partition", partition, _PARTITIONS),
         timing=_choice("timing", timing, _TIMINGS),
-        tol=tol if tol > 0 else -1.0,
+        tol=-1.0 if tol <= 0 else tol,  # NaN is refused by the library
         max_iter=maxiter or 0,
         max_seconds=max_seconds or 0.0,
         block_rows=block or 0,
-        local_sweeps=sweeps or 0,
-        overlap=0 if overlap is None else overlap or -1,
+        local_sweeps=_count("sweeps", sweeps or 0),
+        overlap=0 if overlap is None else _count("overlap", overlap) or -1,
         damping=damping or 0.0,
         coarse=_SWITCH[coarse],
         symmetric=int(symmetric),
@@ -116,7 +132,7 @@ def _options(
         one_launch=_SWITCH[one_launch],
         devices=devices.encode() if devices else None,
         exchange=_choice("exchange", exchange, _EXCHANGES),
-        spares=spares,
+        spares=_count("spares", spares),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast import errors
+from holdfast import _library, errors
 
 sp = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
 
@@ -116,6 +116,28 @@ def test_gauss_seidel_does_not_stall_above_the_tolerance(options):
         b = np.ones(A.shape[0])
         s = holdfast.solve(A, b, method="gauss-seidel", **options)
         assert s.converged and residual(A, s.x, b) <= 1.001e-10
+
+
+def test_idle_contexts_of_other_threads_end(monkeypatch):
+    """A context that waits has threads; it ends with the next call, whatever that is for."""
+    with _library.Lease(b"cpu", 0, 0, 7):
+        pass
+    assert any(key[3] == 7 and idle for key, idle in _library._idle.items())
+    monkeypatch.setattr(_library, "_IDLE_SECONDS", 0.0)
+    holdfast.solve(A, np.ones(N), threads=2)
+    assert not any(key[3] == 7 and idle for key, idle in _library._idle.items())
+
+
+def test_numbers_are_not_cut():
+    b = np.ones(N)
+    for options in ({"tol": np.nan}, {"spares": 2**40}, {"sweeps": 2**32 + 3}):
+        with pytest.raises(errors.InvalidArgumentError):
+            holdfast.solve(A, b, **options)
+    wide = A.copy()
+    wide.indices = wide.indices.astype(np.int64)
+    wide.indices[0] += 2**32
+    with pytest.raises(errors.DataError, match="column"):
+        holdfast.solve(wide, b)
 
 
 def test_spares():
