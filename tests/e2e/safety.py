@@ -31,7 +31,8 @@ def inject(folder):
     assert "twos_i" in open(os.path.join(folder, "report.md")).read()
     run("inject", code=2)
     run("inject", "nothing", code=2)
-    run("inject", "gemm", "--scheme", "md5_i", code=2)
+    for name in ("md5_i", "t+o:crc32"):
+        run("inject", "gemm", "--scheme", name, code=2)
     assert "gemm" in run("inject", "--help").stdout
 
 

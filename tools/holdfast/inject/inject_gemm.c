@@ -131,13 +131,22 @@ static hf_status count_scheme(hf_context *ctx, struct gemm_campaign *c, struct s
     return status;
 }
 
-/* The schemes of op gemm; on the device that the paper's schemes ran on. */
+/* The schemes of op gemm. */
+static const struct ours_result ours[OURS] = {
+    {.name = "t+o:crc32c", .checksum = "crc32c"},
+    {.name = "l+o:crc32c", .checksum = "crc32c", .release = 1},
+    {.name = "t+o:fletcher", .checksum = "fletcher"},
+    {.name = "l+o:fletcher", .checksum = "fletcher", .release = 1}};
+
+static bool is_ours(const char *scheme) {
+    for (int i = 0; i < OURS; i++)
+        if (strcmp(scheme, ours[i].name) == 0)
+            return true;
+    return strcmp(scheme, GUARDED) == 0;
+}
+
+/* On the device that the paper's schemes ran on. */
 static int run_ours(hf_context *ctx, struct inject *in) {
-    static const struct ours_result ours[OURS] = {
-        {.name = "t+o:crc32c", .checksum = "crc32c"},
-        {.name = "l+o:crc32c", .checksum = "crc32c", .release = 1},
-        {.name = "t+o:fletcher", .checksum = "fletcher"},
-        {.name = "l+o:fletcher", .checksum = "fletcher", .release = 1}};
     struct gemm_campaign *c = &in->campaign;
     for (int i = 0; c->every > 0 && i < OURS; i++) {
         struct ours_result *r = &c->ours[i];
@@ -205,8 +214,7 @@ static int run_form(hf_context *ctx, struct inject *in, int form) {
 static int run(hf_context *ctx, struct inject *in) {
     struct gemm_campaign *c = &in->campaign;
     const double start = tool_now();
-    bool known =
-        in->scheme == NULL || strstr(in->scheme, "+o:") != NULL || strcmp(in->scheme, GUARDED) == 0;
+    bool known = in->scheme == NULL || is_ours(in->scheme);
     const char *name, *text;
     while (c->classes < CLASSES && hf_dev_es_fault_at(c->classes, &name, &text))
         c->classes++;
@@ -220,8 +228,9 @@ static int run(hf_context *ctx, struct inject *in) {
             known = known || strcmp(in->scheme, r->name) == 0;
         }
     if (!known) {
-        tool_error("--scheme %s: there is no such scheme; xor_i and twos+fletcher are two of them",
-                   in->scheme);
+        tool_error(
+            "--scheme %s: there is no such scheme; xor_i, twos+fletcher and t+o:crc32c are some",
+            in->scheme);
         return EXIT_USAGE;
     }
     int code = EXIT_DONE;
