@@ -140,6 +140,13 @@ def test_numbers_are_not_cut():
         holdfast.solve(wide, b)
 
 
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+def test_values_beyond_float32_are_refused(scale):
+    with pytest.raises(errors.DataError, match="float32"):
+        holdfast.Smoother(scale * A, "gauss-seidel", inside=np.float32)
+    assert holdfast.solve(scale * A, scale * np.ones(N), method="gauss-seidel").converged
+
+
 def test_spares():
     b = np.ones(N)
     for spares in (0, 1):

@@ -4,6 +4,7 @@
 #include "algo/relax/setup.h"
 
 #include "base/mem.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -89,6 +90,17 @@ static void gather_row(struct copy *c, int64_t place) {
     row->count = kept;
 }
 
+/* Can the matrix have what is in c->row? A diagonal that float32 rounds to 0 or to few bits cannot
+ * be divided by; other values so small change nothing. */
+static bool row_fits(const struct copy *c, hf_dtype dtype, int64_t place) {
+    for (int64_t t = 0; dtype == HF_F32 && t < c->row.count; t++) {
+        const double size = fabs(c->row.value[t]);
+        if (size > (double)FLT_MAX || (c->row.column[t] == place && size < (double)FLT_MIN))
+            return false;
+    }
+    return true;
+}
+
 static void store_row(const struct copy *c, struct hf_relax_matrix *m, int64_t place) {
     const int64_t first = m->row_start[place];
     for (int64_t t = 0; t < c->row.count; t++) {
@@ -154,13 +166,21 @@ hf_status hf_relax_copy_matrix(hf_relax *relax, const int32_t *perm, hf_dtype dt
     relax->positive = true;
     if (there)
         into->row_start[0] = 0;
-    for (int64_t p = 0; there && p < into->n; p++) {
+    int64_t odd = -1; /* a row that does not fit */
+    for (int64_t p = 0; there && odd < 0 && p < into->n; p++) {
         gather_row(&c, p);
+        if (!row_fits(&c, dtype, p))
+            odd = perm != NULL ? perm[p] : p;
         store_row(&c, into, p);
         into->row_start[p + 1] = into->row_start[p] + c.row.count;
         note_row(relax, &c, p, into->inverse[p]);
     }
     close_copy(&c);
+    if (odd >= 0)
+        return hf_ctx_fail(relax->ctx, HF_E_DATA,
+                           "row %lld has a value beyond float32, as which the matrix is wanted "
+                           "inside: scale A, or take inside f64",
+                           (long long)odd);
     return there ? HF_OK : hf_relax_no_memory(relax, "a copy of the matrix");
 }
 
