@@ -44,6 +44,16 @@ struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m) {
                               .value = m->value};
 }
 
+struct hf_sparse hf_relax_csr(const hf_csr *a) {
+    return (struct hf_sparse){.rows = a->rows,
+                              .cols = a->cols,
+                              .elements = a->row_start[a->rows],
+                              .row_start = a->row_start,
+                              .column = a->column,
+                              .dtype = a->dtype,
+                              .value = a->value};
+}
+
 /* Shell sort: in place, and fast where little is out of order. Equal columns come next to each
  * other in an order that depends on the row alone. */
 static void sort_row(struct row *row) {

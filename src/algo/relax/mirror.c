@@ -232,19 +232,12 @@ static hf_status look_there(hf_relax *relax) {
 }
 
 hf_status hf_relax_look(hf_relax *relax) {
-    const hf_csr *a = &relax->a;
     if (hf_relax_on_device(relax))
         return look_there(relax);
     struct hf_sparse inside = hf_relax_sparse(&relax->m);
     inside.slices = relax->slices.count > 0 ? &relax->slices : NULL;
     relax->seen = (struct hf_relax_seen){.a = inside,
-                                         .truth = {.rows = a->rows,
-                                                   .cols = a->cols,
-                                                   .elements = a->row_start[a->rows],
-                                                   .row_start = a->row_start,
-                                                   .column = a->column,
-                                                   .dtype = a->dtype,
-                                                   .value = a->value},
+                                         .truth = hf_relax_csr(&relax->a),
                                          .inverse = relax->m.inverse,
                                          .inner = relax->m.inner,
                                          .before = relax->m.before,

@@ -103,13 +103,7 @@ hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, bool mirror,
         return hf_ctx_fail(ctx, HF_E_ARG, "the matrix is NULL");
     HF_TRY(check_shape(ctx, a));
     HF_TRY(check_starts(ctx, a));
-    const struct hf_sparse rows = {.rows = a->rows,
-                                   .cols = a->cols,
-                                   .elements = a->row_start[a->rows],
-                                   .row_start = a->row_start,
-                                   .column = a->column,
-                                   .dtype = a->dtype,
-                                   .value = a->value};
+    const struct hf_sparse rows = hf_relax_csr(a);
     struct scan_job job = {
         .a = &rows, .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse), .mirror = mirror};
     if (job.inverse == NULL)

@@ -221,6 +221,8 @@ bool hf_relax_take_arrays(hf_relax *relax, hf_dtype dtype, struct hf_relax_matri
 /* One block of the copy again, from the caller's matrix. */
 hf_status hf_relax_reload_block(hf_relax *relax, int64_t block);
 struct hf_sparse hf_relax_sparse(const struct hf_relax_matrix *m);
+/* The caller's matrix as ops see one. */
+struct hf_sparse hf_relax_csr(const hf_csr *a);
 /* symmetry.c: does A = A^T hold, as far as float64 can tell? mirrored: it is known to. */
 hf_status hf_relax_test_symmetry(hf_relax *relax, bool mirrored);
 
