@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/plan.h"
 #include "device/opencl/cl_cache.h"
+#include "device/opencl/cl_note.h"
 #include "device/opencl/opencl.h"
 
 #include <holdfast/kmeans.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -235,6 +237,31 @@ static void kept(void **state) {
     assert_null(hf_cl_cache_load(path, "key", &bytes));
 }
 
+/* Two that compile the same at once, in threads of a process as here or not, do not count as
+ * deaths; who ends without a word does. */
+static void notes(void **state) {
+    (void)state;
+    const char *path = HF_TEST_BUILD "/test_opencl.bin",
+               *file = HF_TEST_BUILD "/test_opencl.bin.note";
+    struct hf_cl_note first, second;
+    (void)remove(file);
+    assert_true(hf_cl_note_compiling(path, &first));
+    for (int i = 0; i < 3; i++) {
+        assert_false(hf_cl_note_suspects(path));
+        assert_true(hf_cl_note_compiling(path, &second));
+        hf_cl_note_compiled(&second);
+    }
+    for (int deaths = 1; deaths <= 2; deaths++) {
+        assert_int_equal(close(first.file), 0);
+        assert_int_equal(hf_cl_note_suspects(path), deaths == 1);
+        assert_int_equal(hf_cl_note_compiling(path, &first), deaths == 1);
+    }
+    assert_int_equal(remove(file), 0);
+    assert_true(hf_cl_note_compiling(path, &first));
+    hf_cl_note_compiled(&first);
+    assert_int_not_equal(remove(file), 0);
+}
+
 /* Returns how many rows float64 decided in the first iteration. */
 static double fit_on(const hf_context_opts *opts, int64_t k, int32_t labels[N]) {
     static float x[N * D];
@@ -319,6 +346,7 @@ int main(void) {
         cmocka_unit_test(bad_source),
         cmocka_unit_test(other_options),
         cmocka_unit_test(kept),
+        cmocka_unit_test(notes),
         cmocka_unit_test(lent_queue),
         cmocka_unit_test(matrix_unit),
         cmocka_unit_test(matrix_filter),

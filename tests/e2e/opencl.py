@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command on an OpenCL device writes the bytes that it writes on the CPU, and says what is wrong with
 devices, caches and memory. Skipped where there is no platform."""
+import fcntl
 import glob
 import os
 import random
@@ -260,6 +261,46 @@ def a_driver_that_dies():
     holdfast(*args, env=dict(env, CRASH_AT="0", HF_OPENCL_CACHE=scratch("well")))
 
 
+@test
+def a_driver_that_dies_of_a_binary():
+    """The program that a process died over is compiled anew; where that was not the driver's fault, nothing else
+    happens. A driver that always dies of binaries gets none any more after two processes."""
+    library = failing_driver()
+    cache, cpu, cl = scratch("loaded"), scratch("cpu"), scratch("cl")
+    env = {"HF_OPENCL_LIBRARY": library, "HF_OPENCL_CACHE": cache}
+    args = [DIGITS, "-k", 3, "--max-iter", 2, "--device"]
+    fit(*args, "cpu", out=cpu)
+
+    def run(crash_at, code=0):
+        """Names of the programs that were compiled, and what notes say."""
+        before = {f: os.stat(f).st_ino for f in glob.glob(os.path.join(cache, "*.bin"))}
+        if code:
+            holdfast("kmeans", *args, "opencl", code=code, env=dict(env, CRASH_LOAD_AT=str(crash_at)))
+        else:
+            fit(*args, "opencl", out=cl, env=dict(env, CRASH_LOAD_AT=str(crash_at)))
+            same_files(cpu, cl)
+        notes = [content(f).decode() for f in glob.glob(os.path.join(cache, "*.loading"))]
+        after = {f: os.stat(f).st_ino for f in glob.glob(os.path.join(cache, "*.bin"))}
+        return [os.path.basename(f) for f in after if before.get(f) != after[f]], notes
+
+    made, notes = run(0)
+    check(len(made) >= 3 and notes == [], (made, notes))
+    equal(run(0), ([], []), what="the second process")
+    _, notes = run(2, code=-6)
+    over = notes[0].split()[-1]
+    check(over in made and notes == [f"deaths 1 over {over}\n"], notes)
+    equal(run(0), ([over], [f"deaths 1 after {over}\n"]), what="the process after the one that died")
+    equal(run(0), ([], []), what="the next one")
+    for deaths in (1, 2):
+        _, notes = run(1, code=-6)
+        check(notes[0].startswith(f"deaths {deaths} over "), notes)
+    for crash_at in (1, 0):
+        again, notes = run(crash_at)
+        check(sorted(again) == sorted(made) and notes[0].startswith("deaths 2 after "), (again, made, notes))
+    os.remove(glob.glob(os.path.join(cache, "*.loading"))[0])
+    equal(run(0), ([], []), what="without the note")
+
+
 def label(cache, out, code=0, **env):
     return holdfast("predict", SIFT, "--from", scratch("fitted"), "--device", "opencl", "-o", out,
                     env={"HF_OPENCL_CACHE": cache, **env}, code=code)
@@ -329,19 +370,21 @@ def two_processes():
 
 @test
 def a_compiler_that_crashes():
-    """What a process leaves that died while it compiled is known to the next, which tries once more."""
+    """What a process leaves that died while it compiled is known to the next, which tries once more; a note that
+    somebody holds is of one that lives."""
     need_device()
     fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
     cache, out = scratch("crash"), scratch("out.npy")
     label(cache, out)
     path = sorted(glob.glob(os.path.join(cache, "*.bin")))[0]
-    gone = start("version")  # a process that is no more
-    gone.communicate()
-    for deaths, code in ((0, 0), (1, FAILED)):
+    note = path + ".note"
+    for deaths, code in ((1, 0), (2, FAILED)):
         os.remove(path)
-        note = path + ".note"
-        with open(note, "w") as f:
-            f.write(f"{gone.pid} {deaths}\n")
+        write(note, f"deaths {deaths} over it\n")
+        with open(note, encoding="ascii") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            label(cache, out)
+        os.remove(path)
         result = label(cache, out, code=code)
         if code:
             check("crashed twice" in result.err and note in result.err, result)

@@ -5,17 +5,13 @@
 #include "base/mem.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define MAGIC "HFCL0001"
 #define MOST_BYTES ((uint64_t)256 << 20)
-#define DEATHS 2 /* one may have been the user's doing */
 
 struct head {
     char magic[8];
@@ -25,7 +21,7 @@ struct head {
 };
 
 /* FNV-1a. Two keys with one hash are told apart by the key in the file. */
-static uint64_t hash_of(const char *key) {
+uint64_t hf_cl_cache_hash(const char *key) {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (; *key != '\0'; key++)
         h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
@@ -47,7 +43,7 @@ static bool make_folders(char *path) {
 bool hf_cl_cache_path(const char *key, char path[HF_CL_PATH]) {
     const char *own = getenv("HF_OPENCL_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
-    const unsigned long long hash = hash_of(key);
+    const unsigned long long hash = hf_cl_cache_hash(key);
     int len = -1;
     if (own != NULL)
         len = *own == '/' ? snprintf(path, HF_CL_PATH, "%s/%016llx.bin", own, hash) : -1;
@@ -55,7 +51,7 @@ bool hf_cl_cache_path(const char *key, char path[HF_CL_PATH]) {
         len = snprintf(path, HF_CL_PATH, "%s/holdfast/opencl/%016llx.bin", xdg, hash);
     else if (home != NULL && *home == '/')
         len = snprintf(path, HF_CL_PATH, "%s/.cache/holdfast/opencl/%016llx.bin", home, hash);
-    return len > 0 && len < HF_CL_PATH - 8 && make_folders(path);
+    return len > 0 && len < HF_CL_PATH - 16 && make_folders(path);
 }
 
 static uint32_t crc_of(const char *key, const void *binary, size_t bytes) {
@@ -104,57 +100,3 @@ void hf_cl_cache_store(const char *path, const char *key, const void *binary, si
     else
         hf_file_abort(file);
 }
-
-/* What a note says: who compiles, and how many died over it before. */
-static bool read_note(const char *note, long long *process, int *deaths) {
-    char text[64] = "";
-    const int fd = open(note, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
-    if (fd < 0)
-        return false;
-    const ssize_t got = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    return got > 0 && sscanf(text, "%lld %d", process, deaths) == 2;
-}
-
-/* What a note of a process that is no more says of the deaths so far, 0: there is none; < 0:
- * another process compiles the same. */
-static int deaths_over(const char *note) {
-    long long process = 0;
-    int deaths = 0;
-    if (!read_note(note, &process, &deaths))
-        return 0;
-    const bool lives =
-        process > 0 && kill((pid_t)process, 0) == 0 && process != (long long)getpid();
-    return lives ? -1 : deaths + 1;
-}
-
-static void name_note(const char *path, char note[HF_CL_PATH]) {
-    (void)snprintf(note, HF_CL_PATH, "%.*s.note", HF_CL_PATH - 6, path);
-}
-
-bool hf_cl_cache_suspect(const char *path) {
-    char note[HF_CL_PATH];
-    name_note(path, note);
-    const int deaths = deaths_over(note);
-    return deaths > 0 && deaths < DEATHS;
-}
-
-bool hf_cl_cache_begin(const char *path, char note[HF_CL_PATH]) {
-    name_note(path, note);
-    const int deaths = deaths_over(note);
-    if (deaths < 0)
-        return true;
-    if (deaths >= DEATHS)
-        return false;
-    char text[64];
-    const int len = snprintf(text, sizeof text, "%lld %d\n", (long long)getpid(), deaths);
-    const int fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        if (write(fd, text, (size_t)len) != len)
-            (void)unlink(note);
-        (void)close(fd);
-    }
-    return true;
-}
-
-void hf_cl_cache_end(const char *note) { (void)unlink(note); }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "device/opencl/cl_cache.h"
+#include "device/opencl/cl_note.h"
 #include "device/opencl/cl_sources.h"
 #include "device/opencl/opencl.h"
 
@@ -113,24 +114,38 @@ static hf_status build(struct hf_opencl *cl, hf_cl_program program, const char *
     return status;
 }
 
-/* From the file at path; NULL: there is none that this driver takes. */
-static hf_cl_program from_disk(struct hf_opencl *cl, const char *path, const char *key,
-                               const char *options, const char *name) {
-    size_t bytes = 0;
+/* Of what a driver made before; NULL: it does not take it. */
+static hf_cl_program from_binary(struct hf_opencl *cl, const unsigned char *binary, size_t bytes,
+                                 const char *options, const char *name) {
     hf_cl_int error = HF_CL_SUCCESS, taken = HF_CL_SUCCESS;
-    unsigned char *binary = hf_cl_cache_load(path, key, &bytes);
-    if (binary == NULL)
-        return NULL;
-    const unsigned char *view = binary;
     hf_cl_program program = cl->api->CreateProgramWithBinary(cl->context, 1, &cl->info->device,
-                                                             &bytes, &view, &taken, &error);
-    hf_free(binary);
+                                                             &bytes, &binary, &taken, &error);
     if (error != HF_CL_SUCCESS || taken != HF_CL_SUCCESS || program == NULL)
         return NULL;
     if (build(cl, program, options, name) == HF_OK)
         return program;
     (void)cl->api->ReleaseProgram(program);
     return NULL;
+}
+
+/* From the file at path; NULL: there is none that this driver takes. The note is there while it
+ * does, which may crash. */
+static hf_cl_program from_disk(struct hf_opencl *cl, const char *path, const char *key,
+                               const char *options, const char *name) {
+    const struct hf_cl_info *info = cl->info;
+    char driver[KEY];
+    struct hf_cl_note note;
+    hf_cl_program program = NULL;
+    size_t bytes = 0;
+    unsigned char *binary = hf_cl_cache_load(path, key, &bytes);
+    (void)snprintf(driver, sizeof driver, "%s\n%s\n%s\n%s\n", info->platform_name, info->name,
+                   info->version, info->driver);
+    if (binary != NULL && hf_cl_note_loading(path, driver, &note)) {
+        program = from_binary(cl, binary, bytes, options, name);
+        hf_cl_note_loaded(&note);
+    }
+    hf_free(binary);
+    return program;
 }
 
 static void to_disk(struct hf_opencl *cl, const char *path, const char *key,
@@ -166,28 +181,29 @@ static hf_status from_text(struct hf_opencl *cl, const struct texts *t, const ch
 /* The note is there while the driver compiles, which may crash. own: the options of the job. */
 static hf_status compile(struct hf_opencl *cl, const struct texts *t, const char *options,
                          const char *own, hf_cl_program *program) {
-    char key[KEY], path[HF_CL_PATH], note[HF_CL_PATH];
+    char key[KEY], path[HF_CL_PATH];
+    struct hf_cl_note note;
     key_of(cl, t, options, key);
     const bool keeps = hf_cl_cache_path(key, path);
     *program = keeps ? from_disk(cl, path, key, options, t->name) : NULL;
-    if (*program == NULL && keeps && hf_cl_cache_suspect(path)) {
+    if (*program == NULL && keeps && hf_cl_note_suspects(path)) {
         hf_cl_compile_in_child(cl, t->name, own);
         *program = from_disk(cl, path, key, options, t->name);
     }
     if (*program != NULL)
         return HF_OK;
-    if (keeps && !hf_cl_cache_begin(path, note)) {
+    if (keeps && !hf_cl_note_compiling(path, &note)) {
         (void)snprintf(cl->error, sizeof cl->error,
                        "the driver %s %s crashed twice when it compiled %s.cl: use another device "
                        "or driver; to try again remove %.300s",
-                       cl->info->platform_name, cl->info->driver, t->name, note);
+                       cl->info->platform_name, cl->info->driver, t->name, note.path);
         return HF_E_DEVICE;
     }
     const hf_status status = from_text(cl, t, options, program);
     if (keeps && status == HF_OK)
         to_disk(cl, path, key, *program);
     if (keeps)
-        hf_cl_cache_end(note);
+        hf_cl_note_compiled(&note);
     return status;
 }
 

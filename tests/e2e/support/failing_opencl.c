@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * PoCL as a driver that fails, for HF_OPENCL_LIBRARY. LOSE_AT=n: the device is lost at the n-th
  * kernel, and whatever is asked of it then fails. CRASH_AT=n: the n-th compilation ends the
- * process. NO_MEMORY_AT=n: from the n-th memory object on there is no memory for another. */
+ * process, CRASH_LOAD_AT=n: the n-th binary that is given to it. NO_MEMORY_AT=n: from the n-th
+ * memory object on there is no memory for another. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ typedef int (*any)();
 
 enum {
     BUFFER = 14,
+    BINARY = 27,
     BUILD = 30,
     FINISH = 47,
     READ = 48,
@@ -35,6 +37,16 @@ static int build(void *program, unsigned n, void *devices, const char *options, 
     if (due("CRASH_AT", &seen))
         abort();
     return real[BUILD](program, n, devices, options, then, data);
+}
+
+static void *load(void *context, unsigned n, void *devices, const size_t *bytes,
+                  const unsigned char **binary, int *status, int *error) {
+    void *(*next)(void *, unsigned, void *, const size_t *, const unsigned char **, int *, int *);
+    static int seen;
+    memcpy(&next, &real[BINARY], sizeof next);
+    if (due("CRASH_LOAD_AT", &seen))
+        abort();
+    return next(context, n, devices, bytes, binary, status, error);
 }
 
 static int run(void *queue, void *kernel, unsigned dims, void *from, void *global, void *group,
@@ -98,6 +110,7 @@ int clIcdGetPlatformIDsKHR(unsigned room, void **to, unsigned *count) {
     memcpy(real, *table, sizeof real);
     memcpy(changed, real, sizeof changed);
     changed[BUFFER] = (any)create_buffer;
+    changed[BINARY] = (any)load;
     changed[BUILD] = (any)build;
     changed[FINISH] = (any)finish;
     changed[READ] = (any)copy_out;
