@@ -88,6 +88,8 @@ def no_platform():
           result)
     devices = loads(holdfast("info", "--json", env=NONE).out)["devices"]
     equal([d["available"] for d in devices if d["name"].startswith("opencl")], [False])
+    named = holdfast("kmeans", DIGITS, "-k", 3, "--device", "opencl:nvidia", code=RESOURCES, env=NONE)
+    equal(named.err.split(": ", 2)[2], result.err.split(": ", 2)[2], what="reasons")
     fit(DIGITS, "-k", 3, "--max-iter", 2, env=NONE)  # auto goes on with the CPU
 
 
@@ -106,6 +108,23 @@ def less_than_others_have():
     result = holdfast("kmeans", *args, "--device", "opencl", code=RESOURCES,
                       env={"HF_OPENCL_WITHOUT": "atomics64,denormals"})
     check("it lacks denormals in float32" in result.err, result)
+
+
+@test
+def settings_that_mean_nothing():
+    """A misspelt word is refused where OpenCL is asked for, and says what there is."""
+    args = ["kmeans", DIGITS, "-k", 3, "--max-iter", 2, "--device"]
+    for name, text, word, known in (("HF_OPENCL_WITHOUT", "fma,atomic64", "atomic64", "fp64,atomics64,fma,denormals"),
+                                    ("HF_OPENCL_WITHOUT", "FP64", "FP64", "fp64,"),
+                                    ("HF_OPENCL_MATRIX", "2", "2", "0,1,dpas")):
+        for device in ("opencl", "opencl:portable"):
+            result = holdfast(*args, device, code=RESOURCES, env={name: text})
+            check(f"{name} has the word '{word}'; it may have {known}" in result.err, result)
+        check(f"'{word}'" in holdfast("info", env={name: text}).out, "info does not say it")
+        holdfast(*args, "cpu", env={name: text})
+    need_device()
+    for name, text in (("HF_OPENCL_WITHOUT", ""), ("HF_OPENCL_WITHOUT", "fma,"), ("HF_OPENCL_MATRIX", "0")):
+        holdfast(*args, "opencl", env={name: text})
 
 
 @test

@@ -90,14 +90,30 @@ static bool has(const char *extensions, const char *name) {
     return false;
 }
 
-/* HF_OPENCL_WITHOUT: words between commas of what devices shall seem not to have, for tests. */
-static bool without(const char *word) {
-    const char *at = getenv("HF_OPENCL_WITHOUT");
-    const size_t len = strlen(word);
-    for (; at != NULL && *at != '\0'; at += strcspn(at, ","), at += *at == ',')
+/* Is a word, which need not end with a 0, among those of a list with commas? */
+static bool names(const char *list, const char *word, size_t len) {
+    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ","), at += *at == ',')
         if (strcspn(at, ",") == len && memcmp(at, word, len) == 0)
             return true;
     return false;
+}
+
+#define HIDES "HF_OPENCL_WITHOUT" /* what devices shall seem not to have, for tests */
+
+static bool without(const char *word) { return names(getenv(HIDES), word, strlen(word)); }
+
+/* A word that means nothing would leave a test without what it is for. */
+static bool knows(const char *variable, const char *words) {
+    const char *text = getenv(variable), *at = text != NULL ? text : "";
+    size_t len = strcspn(at, ",");
+    while (*at != '\0' && (len == 0 || names(words, at, len))) {
+        at += len + (at[len] == ',');
+        len = strcspn(at, ",");
+    }
+    if (*at != '\0')
+        (void)snprintf(found.why, sizeof found.why, "%s has the word '%.*s'; it may have %s",
+                       variable, len < 40 ? (int)len : 40, at, words);
+    return *at == '\0';
 }
 
 static void read_extensions(struct hf_cl_info *info) {
@@ -179,6 +195,8 @@ static void list_devices(hf_cl_platform platform) {
 
 static void look(void) {
     hf_cl_platform platform[PLATFORMS];
+    if (!knows(HIDES, "fp64,atomics64,fma,denormals,cpu") || !knows("HF_OPENCL_MATRIX", "0,1,dpas"))
+        return;
     const hf_cl_uint count = load(platform);
     for (hf_cl_uint i = 0; i < count; i++)
         list_devices(platform[i]);
@@ -212,11 +230,11 @@ static bool contains(const char *text, const char *part) {
 }
 
 int hf_cl_find(const char *text) {
-    const int count = *text != '\0' ? hf_cl_count(NULL, 0) : 0;
-    for (int i = 0; i < count; i++)
+    const int count = hf_cl_count(NULL, 0);
+    for (int i = 0; *text != '\0' && i < count; i++)
         if (contains(found.device[i].name, text) || contains(found.device[i].platform_name, text))
             return i;
-    return -1;
+    return count == 0 && *text != '\0' ? 0 : -1;
 }
 
 const char *hf_cl_error_name(hf_cl_int error, char *text, size_t bytes) {

@@ -39,7 +39,8 @@ const struct hf_cl_api *hf_cl_api(char *why, size_t why_bytes);
 int hf_cl_count(char *why, size_t why_bytes);
 /* Device i of them, NULL past the last. */
 const struct hf_cl_info *hf_cl_at(int i);
-/* The first device whose name or platform contains `text`, in any case; -1 if none does. */
+/* The first device whose name or platform contains `text`, in any case; -1 if none does, and 0 if
+ * there is none at all, so that who asks for it learns why. */
 int hf_cl_find(const char *text);
 
 /* "CL_OUT_OF_RESOURCES (-5)", into text. */
