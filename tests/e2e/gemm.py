@@ -138,7 +138,9 @@ def wrong_input():
         check(not os.path.exists(out), "a file was written")
     for args, word in (((path_a,), "B.npy"), ((path_a, path_b), "-o"), ((path_a, path_b, path_a, "-o", out), "also"),
                        ((path_a, path_b, "-o", out, "--beta", 2), "--add"), (("-", "-", "-o", out), "standard"),
-                       ((path_a, path_b, "-o", path_a), "overwritten")):
+                       ((path_a, path_b, "-o", path_a), "overwritten"),
+                       ((path_a, path_b, "-o", out, "--alpha", "inf"), "--alpha"),
+                       ((path_a, path_b, "-o", out, "--add", path_a, "--beta", "-1e400"), "--beta")):
         result = holdfast("gemm", *args, code=USAGE)
         check(word in result.err, str(result))
 

@@ -3,6 +3,7 @@
 #include "gemm/matrices.h"
 #include "gemm/row_blocks.h"
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +99,6 @@ static void check(const struct job *job, struct argp_state *state) {
         argp_error(state, "where to? give -o FILE.npy or --json");
     if (job->beta_given && !job->add.path)
         argp_error(state, "--beta needs --add FILE to multiply it with");
-    if (job->quiet && !job->json && !job->out)
-        argp_error(state, "-q leaves nothing to print: leave it out, or give --json");
 }
 
 /* "t+o", "l+o:fletcher" */
@@ -124,10 +123,10 @@ static void parse_sign(struct job *job, struct argp_state *state, const char *ar
 static bool parse_number(struct job *job, struct argp_state *state, int key, const char *arg) {
     switch (key) {
     case KEY_ALPHA:
-        job->args.alpha = tool_real(state, "--alpha", arg, -INFINITY, INFINITY);
+        job->args.alpha = tool_real(state, "--alpha", arg, -DBL_MAX, DBL_MAX);
         return true;
     case KEY_BETA:
-        job->args.beta = tool_real(state, "--beta", arg, -INFINITY, INFINITY);
+        job->args.beta = tool_real(state, "--beta", arg, -DBL_MAX, DBL_MAX);
         job->beta_given = true;
         return true;
     case KEY_TYPE:
