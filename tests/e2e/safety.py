@@ -4,8 +4,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 
 import numpy as np
 
@@ -137,6 +139,46 @@ def replay(folder):
     assert "and so are the files" in run("replay", report).stdout
 
 
+def replay_refuses(folder):
+    """What was not written by this version, or of other data, says nothing of the arithmetic."""
+    data, fewer = os.path.join(folder, "-r.npy"), os.path.join(folder, "few.npy")
+    rows = np.random.default_rng(4).standard_normal((300, 4)).astype(np.float32)
+    np.save(data, rows)
+    np.save(fewer, rows[:200])
+    subprocess.run([HOLDFAST, "kmeans", "-k", "3", "-q", "-o", "r", "--", "-r.npy"], cwd=folder, check=True)
+    report = os.path.join(folder, "r", "report.json")
+    subprocess.run([HOLDFAST, "replay", report], cwd=folder, check=True, capture_output=True)
+    assert "300 x 4" in run("replay", report, "--data", fewer, code=3).stderr
+    assert "report.json" in run("replay", os.path.dirname(report), code=3).stderr
+    whole = json.load(open(report))
+    other = os.path.join(folder, "no-report.json")
+    for changed in ({"holdfast": {"command": 5}}, {"data": {}}, {"history": 1},
+                    {"holdfast": {"command": "kmeans", "version": "0.0.9"}}):
+        json.dump({**whole, **changed}, open(other, "w"))
+        run("replay", other, code=3)
+
+
+def replay_interrupted(folder):
+    """The second run ends too, and its folder goes."""
+    data, scratch = os.path.join(folder, "i.npy"), os.path.join(folder, "scratch")
+    np.save(data, np.random.default_rng(5).standard_normal((40000, 64)).astype(np.float32))
+    run("kmeans", data, "-k", "200", "--tol", "0", "--max-iter", "1", "-q", "-o", os.path.join(folder, "i"))
+    report = json.load(open(os.path.join(folder, "i", "report.json")))
+    report["options"].update(max_iter=100000, skipping="off", precision="exact", guard="off", n_init=1000)
+    path = os.path.join(folder, "long.json")
+    json.dump(report, open(path, "w"))
+    os.mkdir(scratch)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        child = subprocess.Popen([HOLDFAST, "replay", path], env={**os.environ, "TMPDIR": scratch},
+                                 stderr=subprocess.PIPE)
+        while not os.listdir(scratch) and child.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        child.send_signal(number)
+        assert child.wait(60) == 130, child.stderr.read()
+        assert os.listdir(scratch) == []
+
+
 def replay_product(folder):
     """A product of 130 rows has blocks of 3."""
     a, b = (os.path.join(folder, name + ".npy") for name in ("pa", "pb"))
@@ -234,6 +276,8 @@ def main():
         protected(folder)
         replay(folder)
         replay_product(folder)
+        replay_refuses(folder)
+        replay_interrupted(folder)
         examples(folder)
     periodic()
     screen()

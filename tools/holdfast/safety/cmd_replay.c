@@ -3,14 +3,18 @@
  * has the same bits on every machine, so the first that differs is where one of the two computed
  * wrongly. */
 #include "cores.h"
+#include "interrupt.h"
 #include "safety/replay.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,23 +75,47 @@ static const struct argp argp = {
     NULL,
     NULL};
 
+static bool names_file(const json_t *report, const char *member) {
+    return json_is_string(json_object_get(json_object_get(report, member), "path"));
+}
+
 /* Was it written by a verb whose runs can be compared? */
 static bool is_known(const json_t *report) {
-    const json_t *by = json_object_get(json_object_get(report, "holdfast"), "command");
-    const bool fit = by && strcmp(json_string_value(by), "kmeans") == 0;
-    return (fit && json_is_array(json_object_get(report, "history"))) ||
-           (replay_is_product(report) && json_is_object(json_object_get(report, "blocks")));
+    const char *by =
+        json_string_value(json_object_get(json_object_get(report, "holdfast"), "command"));
+    if (by && strcmp(by, "kmeans") == 0)
+        return json_is_array(json_object_get(report, "history")) && names_file(report, "data");
+    return replay_is_product(report) && json_is_object(json_object_get(report, "blocks")) &&
+           json_is_string(json_object_get(report, "arithmetic")) && names_file(report, "a") &&
+           names_file(report, "b");
+}
+
+/* Another version may round differently, which is no fault. */
+static bool is_of_this_version(const char *path, const json_t *report) {
+    const json_t *by = json_object_get(report, "holdfast");
+    const char *version =
+        json_string_value(replay_is_product(report) ? by : json_object_get(by, "version"));
+    if (version && strcmp(version, hf_version()) == 0)
+        return true;
+    tool_error("%s is of holdfast %s, this is %s: replay it with that version",
+               tool_name_text(path), version ? version : "?", hf_version());
+    return false;
 }
 
 static int read_report(const char *path, json_t **report) {
     json_error_t error;
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        tool_error("%s: is a directory; name the report.json in it", tool_name_text(path));
+        return EXIT_INPUT;
+    }
     *report = json_load_file(path, 0, &error);
     if (!*report) {
         tool_error("%s cannot be read as a report: %s", tool_name_text(path), error.text);
         return EXIT_INPUT;
     }
     if (is_known(*report))
-        return EXIT_DONE;
+        return is_of_this_version(path, *report) ? EXIT_DONE : EXIT_INPUT;
     tool_error("%s is no report of holdfast kmeans or gemm with something to compare in it: give "
                "the report.json of kmeans -o, or what gemm --json prints, of this version",
                tool_name_text(path));
@@ -110,8 +138,22 @@ static void use_output(const char *path) {
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || dup2(file, STDOUT_FILENO) < 0) {
         tool_error("%s cannot be written: %s", path, strerror(errno));
-        _exit(EXIT_RESOURCES);
+        _exit(EXIT_FAILED);
     }
+}
+
+/* Wait for the second run; what stops this program stops that one, too. An exit code. */
+static int await(pid_t child) {
+    int status = 0;
+    pid_t ended = 0;
+    for (bool told = false; ended == 0; ended = waitpid(child, &status, WNOHANG)) {
+        if (interrupt_seen() && !told)
+            told = kill(child, SIGTERM) == 0;
+        (void)poll(NULL, 0, 10);
+    }
+    if (interrupt_seen())
+        return EXIT_INTERRUPTED;
+    return ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
 /* The same job in a process of its own, on the cores asked for; an exit code. */
@@ -127,12 +169,11 @@ static int run_again(const struct replay *r, const json_t *report, const char *r
         execv("/proc/self/exe", w.word);
         _exit(EXIT_FAILED);
     }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child) {
+    if (child < 0) {
         tool_error("the job could not be started again: %s", strerror(errno));
         return EXIT_RESOURCES;
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
+    return await(child);
 }
 
 static void remove_folder(const char *folder) {
@@ -148,13 +189,14 @@ static void remove_folder(const char *folder) {
 }
 
 static int replay(struct replay *r, const json_t *report) {
-    const char *tmp = getenv("TMPDIR");
+    const char *given = getenv("TMPDIR"), *tmp = given && given[0] ? given : "/tmp";
     json_t *second = NULL;
     char result[4200];
-    snprintf(r->folder, sizeof r->folder, "%s/holdfast-replay-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(r->folder, sizeof r->folder, "%s/holdfast-replay-XXXXXX", tmp);
+    interrupt_watch();
     if (!mkdtemp(r->folder)) {
-        tool_error("cannot make a folder in %s: %s", tmp ? tmp : "/tmp", strerror(errno));
-        return EXIT_RESOURCES;
+        tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
+        return EXIT_FAILED;
     }
     snprintf(result, sizeof result, "%s/report.json", r->folder);
     int code = run_again(r, report, result);

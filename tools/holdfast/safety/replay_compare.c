@@ -112,7 +112,26 @@ static void print_finding(const struct finding *f) {
     putchar('\n');
 }
 
+/* Of other data nothing can be said. */
+static bool same_shape(const json_t *first, const json_t *second) {
+    const json_t *a = json_object_get(first, "data"), *b = json_object_get(second, "data");
+    const json_t *rows = json_object_get(a, "rows"), *columns = json_object_get(a, "columns");
+    if (json_equal(rows, json_object_get(b, "rows")) &&
+        json_equal(columns, json_object_get(b, "columns")))
+        return true;
+    tool_error("%s is %lld x %lld, but the fit of the report had %lld x %lld: give its data (%s) "
+               "with --data",
+               json_string_value(json_object_get(b, "path")),
+               (long long)json_integer_value(json_object_get(b, "rows")),
+               (long long)json_integer_value(json_object_get(b, "columns")),
+               (long long)json_integer_value(rows), (long long)json_integer_value(columns),
+               json_string_value(json_object_get(a, "path")));
+    return false;
+}
+
 static int compare_fits(const struct replay *r, const json_t *first, const json_t *second) {
+    if (!same_shape(first, second))
+        return EXIT_INPUT;
     struct finding f = compare_iterations(first, second);
     const size_t count = json_array_size(json_object_get(first, "history"));
     const size_t again = json_array_size(json_object_get(second, "history"));

@@ -67,9 +67,7 @@ static void add_path(struct replay_words *w, const char *option, const json_t *o
 static void fit_command(const struct replay *r, const json_t *report, struct replay_words *w) {
     const json_t *options = json_object_get(report, "options");
     const json_t *preparation = json_object_get(report, "preparation");
-    add(w, "kmeans", r->data);
-    if (!r->data)
-        add_path(w, NULL, json_object_get(report, "data"));
+    add(w, "kmeans", NULL);
     if (json_is_null(json_object_get(options, "init_file")))
         add_value(w, "--init", json_object_get(options, "init"));
     add_members(w, options, fit_options);
@@ -78,6 +76,17 @@ static void fit_command(const struct replay *r, const json_t *report, struct rep
     add(w, "--device", r->device ? r->device : "cpu");
     add(w, "--chain", "on");
     add(w, "-o", r->folder);
+}
+
+/* After all options: names may begin like one. */
+static void add_files(const struct replay *r, const json_t *report, struct replay_words *w) {
+    add(w, "--", r->data);
+    if (replay_is_product(report)) {
+        add_path(w, NULL, json_object_get(report, "a"));
+        add_path(w, NULL, json_object_get(report, "b"));
+    } else if (!r->data) {
+        add_path(w, NULL, json_object_get(report, "data"));
+    }
 }
 
 static bool is(const json_t *value, const char *text) {
@@ -91,8 +100,6 @@ static void product_command(const struct replay *r, const json_t *report, struct
     const json_t *protection = json_object_get(report, "protection");
     const bool half = is(type, "f16") || is(type, "bf16");
     add(w, "gemm", NULL);
-    add_path(w, NULL, json_object_get(report, "a"));
-    add_path(w, NULL, json_object_get(report, "b"));
     add(w, json_is_true(json_object_get(report, "transa")) ? "--transa" : NULL, NULL);
     add(w, json_is_true(json_object_get(report, "transb")) ? "--transb" : NULL, NULL);
     add_value(w, "--alpha", json_object_get(report, "alpha"));
@@ -123,5 +130,6 @@ void replay_command(const struct replay *r, const json_t *report, struct replay_
     if (r->threads > 0)
         add(w, "--threads", threads);
     add(w, "--quiet", NULL);
+    add_files(r, report, w);
     w->word[w->count] = NULL;
 }
