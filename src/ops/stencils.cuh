@@ -5,6 +5,7 @@
 #ifndef HF_STENCILS_CUH
 #define HF_STENCILS_CUH
 
+#include "device/cuda/room.h"
 #include "ops/sparse.cuh"
 
 #define STENCIL_EACH 5 /* x that a thread asks for at once: more takes registers of warps */
@@ -18,16 +19,6 @@ struct stencil_table {
 static inline size_t hf_stencil_table_bytes(const struct hf_stencils &s) {
     return (size_t)(s.elements + s.count) * sizeof(double) +
            (size_t)(s.elements + s.count + 1) * sizeof(int32_t);
-}
-
-/* The most that there can be. A kernel is always let have that much: what it may have is one number
- * for all threads of a process, and another one may launch it for other stencils in between. */
-#define STENCIL_TABLE_MOST                                                                         \
-    ((HF_STENCILS_MOST_ELEMENTS + HF_STENCILS_MOST) * sizeof(double) +                             \
-     (HF_STENCILS_MOST_ELEMENTS + HF_STENCILS_MOST + 1) * sizeof(int32_t))
-
-static inline cudaError_t hf_stencil_room(const void *kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
 /* A device view of the stencils of `rows` rows. */

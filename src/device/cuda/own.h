@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+#define HF_CUDA_ROOMY 61
+
 struct hf_cuda_own {
     struct hf_cuda cuda; /* first: the stream that kernels see */
     cudaStream_t made;   /* a stream of ours, or NULL */
@@ -28,6 +30,7 @@ struct hf_cuda_own {
     } fetch;                /* that was started */
     struct hf_stage *joint; /* of calls that share what they stage, or NULL */
     uint64_t reached;       /* bit i: memory of device i may be used, see hf_cuda_reach() */
+    const void *roomy[HF_CUDA_ROOMY]; /* kernels, each at a place of its address; see room.c */
 };
 
 #define HF_CUDA_SLAB ((size_t)256 << 10) /* bytes */

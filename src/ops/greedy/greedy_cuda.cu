@@ -2,6 +2,7 @@
  * greedy on CUDA: one cooperative kernel makes all steps, see greedy_state.cuh; where the rows are
  * few, a cluster of blocks does, see greedy_few.h. */
 #include "core/kernel.h"
+#include "device/cuda/room.h"
 #include "device/cuda/stage.h"
 #include "ops/greedy/greedy_few.h"
 #include "ops/greedy/greedy_steps.cuh"
@@ -26,11 +27,11 @@ static hf_status launch_steps(struct hf_cuda *cuda, struct greedy_job job) {
     job.resident = smem + rows <= cuda->smem;
     smem += job.resident ? rows : 0;
     void *args[] = {&job};
-    cudaError_t error = cudaFuncSetAttribute(
-        greedy_steps<C, COSINE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)smem);
+    const void *kernel = (const void *)greedy_steps<C, COSINE>;
+    cudaError_t error = hf_cuda_room(cuda, kernel);
     if (error == cudaSuccess)
-        error = cudaLaunchCooperativeKernel((const void *)greedy_steps<C, COSINE>, dim3(blocks),
-                                            dim3(GREEDY_THREADS), args, (size_t)smem, cuda->stream);
+        error = cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(GREEDY_THREADS), args,
+                                            (size_t)smem, cuda->stream);
     return hf_cuda_check(cuda, error, "greedy");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * march on CUDA: the call. Its kernels: march_kernels.cuh, in two forms. */
+#include "device/cuda/room.h"
 #include "ops/march/march_forms.cuh"
 
 #define SILENCE_S 10e-6 /* signs of life come at least every 2 us */
@@ -108,10 +109,8 @@ static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed)
     }
     march_kernel *kernel = job->spares > 0 || job->loss.blocks != NULL ? hf_march_guarded(&job->map)
                                                                        : hf_march_plain(&job->map);
-    const int shared = (int)near_bytes(*job);
     void *list[] = {job};
-    cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaError_t error = hf_cuda_room(cuda, (const void *)kernel);
     if (error == cudaSuccess && job->spares > 0)
         error = fit_spares(cuda, job, kernel);
     if (error == cudaSuccess && job->first == 0)
@@ -122,8 +121,8 @@ static hf_status launch(struct hf_cuda *cuda, struct march_job *job, bool timed)
         HF_TRY(device->mark(cuda, 0));
     const dim3 grid((unsigned)job->map.blocks + (unsigned)job->spares);
     error = cudaLaunchCooperativeKernel((const void *)kernel, grid,
-                                        dim3((unsigned)job->map.threads + 32), list, (size_t)shared,
-                                        cuda->stream);
+                                        dim3((unsigned)job->map.threads + 32), list,
+                                        near_bytes(*job), cuda->stream);
     HF_TRY(hf_cuda_check(cuda, error, "march"));
     return timed ? device->mark(cuda, 1) : HF_OK;
 }

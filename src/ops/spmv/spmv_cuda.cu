@@ -89,12 +89,12 @@ static __global__ void __launch_bounds__(SPARSE_THREADS) spmv_stencils(struct sp
     });
 }
 
-static cudaError_t launch_stencils(const struct hf_cuda *cuda, const struct spmv_job &job,
+static cudaError_t launch_stencils(struct hf_cuda *cuda, const struct spmv_job &job,
                                    unsigned grid) {
     const auto kernel =
         job.a.stencils.diagonal != NULL ? spmv_stencils<true> : spmv_stencils<false>;
     const size_t bytes = hf_stencil_table_bytes(job.a.stencils); /* beside static memory */
-    const cudaError_t error = hf_stencil_room((const void *)kernel, STENCIL_TABLE_MOST);
+    const cudaError_t error = hf_cuda_room(cuda, (const void *)kernel);
     if (error == cudaSuccess)
         kernel<<<grid, SPARSE_THREADS, bytes, cuda->stream>>>(job);
     return error;

@@ -139,20 +139,19 @@ static inline bool hf_sweep_by_threads(const struct hf_sweep_args *args) {
 }
 
 template <bool BLOCKS>
-static cudaError_t sweep_launch_grid(const struct hf_cuda *cuda, const struct sweep_job &job,
+static cudaError_t sweep_launch_grid(struct hf_cuda *cuda, const struct sweep_job &job,
                                      unsigned grid) {
     const bool apart = job.a.stencils.diagonal != NULL;
     const auto kernel = apart ? sweep_grid<true, BLOCKS> : sweep_grid<false, BLOCKS>;
     const size_t bytes = hf_stencil_table_bytes(job.a.stencils); /* beside static memory */
-    const cudaError_t error = hf_stencil_room((const void *)kernel, STENCIL_TABLE_MOST);
+    const cudaError_t error = hf_cuda_room(cuda, (const void *)kernel);
     if (error == cudaSuccess)
         kernel<<<grid, ONCE_THREADS, bytes, cuda->stream>>>(job);
     return error;
 }
 
 /* A sweep of rows that have a thread each. */
-static inline cudaError_t sweep_run_threads(const struct hf_cuda *cuda,
-                                            const struct sweep_job &job) {
+static inline cudaError_t sweep_run_threads(struct hf_cuda *cuda, const struct sweep_job &job) {
     const int64_t full = (int64_t)cuda->sms * ONCE_GRID;
     const bool blocks = job.square != NULL || job.frozen != NULL;
     const int64_t pieces = blocks ? job.blocks : job.a.rows / ONCE_THREADS + 1;

@@ -140,16 +140,14 @@ static inline size_t hf_sweep_stencil_bytes(size_t near) {
 }
 
 /* job.a.stencils is a device view. */
-static inline cudaError_t sweep_run_stencils(const struct hf_cuda *cuda,
-                                             const struct sweep_job &job) {
+static inline cudaError_t sweep_run_stencils(struct hf_cuda *cuda, const struct sweep_job &job) {
     const auto kernel =
         job.a.stencils.diagonal != NULL ? sweep_stencils<true> : sweep_stencils<false>;
     const int64_t full = (int64_t)cuda->sms * STENCIL_GRID;
     const unsigned grid = (unsigned)(job.blocks < full ? job.blocks : full);
     const size_t bytes =
         hf_sweep_stencil_bytes((size_t)job.largest) + hf_stencil_table_bytes(job.a.stencils);
-    const size_t most = hf_sweep_stencil_bytes(HF_SWEEP_STENCIL_ROWS) + STENCIL_TABLE_MOST;
-    const cudaError_t error = hf_stencil_room((const void *)kernel, most);
+    const cudaError_t error = hf_cuda_room(cuda, (const void *)kernel);
     if (error == cudaSuccess)
         kernel<<<grid, STENCIL_THREADS, bytes, cuda->stream>>>(job);
     return error;

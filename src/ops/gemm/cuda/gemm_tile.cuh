@@ -4,6 +4,7 @@
 #define HF_GEMM_TILE_CUH
 
 #include "device/cuda/pack.cuh"
+#include "device/cuda/room.h"
 #include "ops/gemm/cuda/gemm_job.h"
 
 #define GEMM_THREADS 256
@@ -145,8 +146,7 @@ static __device__ __forceinline__ void gemm_block_store(const struct gemm_job &j
 /* A block for each tile, with so many bytes of shared memory. */
 static inline hf_status gemm_start(struct hf_cuda *cuda, void (*kernel)(const struct gemm_job),
                                    const struct gemm_job *job, unsigned blocks, int shared) {
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaError_t error = hf_cuda_room(cuda, (const void *)kernel);
     if (error == cudaSuccess) /* two blocks of float32 need nearly all of it */
         error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                      cudaSharedmemCarveoutMaxShared);

@@ -4,6 +4,7 @@
  * those that left a cluster are looked at; then a warp compares the sums, the size and the centroid
  * of a cluster with what the book and other instructions than those of the step make of them, and
  * warps without a cluster look at rows. The block that is done last decides. */
+#include "device/cuda/room.h"
 #include "ops/lloyd/cuda/check.cuh"
 
 #define BOOK_EACH 10    /* rows of a thread, under way at once */
@@ -345,14 +346,13 @@ static __global__ void __launch_bounds__(HF_UPDATE_THREADS, HF_UPDATE_BLOCKS)
 }
 
 template <hf_dtype T>
-static cudaError_t start(const struct hf_cuda *cuda, const struct hf_lloyd_job *job,
+static cudaError_t start(struct hf_cuda *cuda, const struct hf_lloyd_job *job,
                          const struct hf_lloyd_checks *checks, cudaStream_t stream) {
     const unsigned grid = (unsigned)cuda->sms * HF_UPDATE_BLOCKS;
     const size_t k = job->update.k <= AUDIT_BINS ? (size_t)job->update.k : 0;
     const size_t shared = BOOK_LIST * sizeof(struct left_row) + 3 * k * sizeof(uint32_t);
     if (checks->audit.list == NULL) { /* else its own launches have booked the rows */
-        const cudaError_t error = cudaFuncSetAttribute(
-            lloyd_book<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        const cudaError_t error = hf_cuda_room(cuda, (const void *)lloyd_book<T>);
         if (error != cudaSuccess)
             return error;
         lloyd_book<T><<<grid, HF_UPDATE_THREADS, shared, stream>>>(*job, *checks);
