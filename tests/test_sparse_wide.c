@@ -49,7 +49,7 @@ static void look(hf_context *ctx, const struct hf_sparse *a, int which) {
         b[i] = 1 + (double)(i % 5);
         x[i] = sin((double)i);
     }
-    found[which].scan = hf_sparse_scan_rows(a, 0, ROWS, true, found[which].inverse);
+    found[which].scan = hf_sparse_scan_rows(a, 0, ROWS, 1, found[which].inverse);
     const struct hf_spmv_args spmv = {
         .a = *a, .x = x, .b = b, .y = found[which].y, .square = &found[which].square[0]};
     run_all(ctx, HF_OP_SPMV, &spmv, found[which].y);

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #define LANES 8
-/* MurmurHash3's final mix (Appleby), and the golden ratio. */
-#define MIX_PLACE UINT64_C(0x9e3779b97f4a7c15)
+/* MurmurHash3's final mix (Appleby). */
 #define MIX_1 UINT64_C(0xff51afd7ed558ccd)
 #define MIX_2 UINT64_C(0xc4ceb9fe1a85ec53)
 #define MIX_SHIFT 33
@@ -21,11 +20,15 @@ ALWAYS_INLINE bool is_odd(double value) {
     return (bits >> 52 & 0x7ff) == 0x7ff;
 }
 
-ALWAYS_INLINE uint64_t mix(int64_t i, int64_t column, double value) {
+/* The place adds a product of its numbers, each plus a half of the key (the hash NH of Black,
+ * Halevi, Krawczyk, Krovetz, Rogaway: UMAC, CRYPTO 1999): whatever two values are, at two places
+ * they become one number for at most one key in 2^32. What is mixed after that can be undone, so
+ * two values of one place never do. */
+ALWAYS_INLINE uint64_t mix(int64_t i, int64_t column, double value, uint64_t key) {
     const uint64_t low = (uint64_t)(column < i ? column : i), high = (uint64_t)(i + column) - low;
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    bits ^= (low << 32 | high) * MIX_PLACE;
+    bits += (uint64_t)(uint32_t)(low + key) * (uint32_t)(high + (key >> 32));
     bits = (bits ^ bits >> MIX_SHIFT) * MIX_1;
     bits = (bits ^ bits >> MIX_SHIFT) * MIX_2;
     return bits ^ bits >> MIX_SHIFT;
@@ -35,7 +38,7 @@ ALWAYS_INLINE uint64_t mix(int64_t i, int64_t column, double value) {
 struct span {
     const struct hf_sparse *a;
     int64_t begin, end;
-    bool mirror;
+    uint64_t key;
     double *inverse;
 };
 
@@ -50,37 +53,36 @@ ALWAYS_INLINE void end_row(struct hf_sparse_scan *found, double diagonal, double
     found->dominance = sum > found->dominance ? sum : found->dominance;
 }
 
-ALWAYS_INLINE void scan_row(const struct hf_sparse *a, hf_dtype dtype, bool mirror, int64_t i,
-                            struct hf_sparse_scan *found, double *inverse) {
+static void scan_row(const struct span *span, int64_t i, struct hf_sparse_scan *found) {
+    const struct hf_sparse *a = span->a;
     const int64_t first = a->row_start[i], last = a->row_start[i + 1];
     double diagonal = 0, lane[LANES] = {0};
     uint64_t mixed = 0;
     int64_t before = -1;
     bool bad = false, unordered = false;
     for (int64_t e = first; e < last; e++) {
-        const double value = sparse_value(a->value, dtype, e);
+        const double value = sparse_value(a->value, a->dtype, e);
         const int64_t column = a->column[e];
         bad |= is_odd(value) | ((uint64_t)column >= (uint64_t)a->cols);
         unordered |= column <= before;
         before = column;
         diagonal += column == i ? value : 0;
         lane[(e - first) % LANES] += column == i ? 0 : fabs(value);
-        if (mirror) { /* below the diagonal its negative; on it nothing */
+        if (span->key != 0) { /* below the diagonal its negative; on it nothing */
             const uint64_t sign = (uint64_t)0 - (uint64_t)(column < i);
             const uint64_t on = (uint64_t)0 - (uint64_t)(column != i);
-            mixed += ((mix(i, column, value) ^ sign) - sign) & on;
+            mixed += ((mix(i, column, value, span->key) ^ sign) - sign) & on;
         }
     }
     found->bad |= bad;
     found->unordered |= unordered;
     found->mirror += mixed;
-    end_row(found, diagonal, hf_tree_fold(lane, LANES), inverse);
+    end_row(found, diagonal, hf_tree_fold(lane, LANES), &span->inverse[i]);
 }
 
-ALWAYS_INLINE void scan_plain(const struct span *span, hf_dtype dtype, bool mirror,
-                              struct hf_sparse_scan *found) {
+static void scan_1(const struct span *span, struct hf_sparse_scan *found) {
     for (int64_t i = span->begin; i < span->end; i++)
-        scan_row(span->a, dtype, mirror, i, found, &span->inverse[i]);
+        scan_row(span, i, found);
 }
 
 #if defined(__x86_64__)
@@ -89,12 +91,11 @@ ALWAYS_INLINE void scan_plain(const struct span *span, hf_dtype dtype, bool mirr
 #define SCAN_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2")))
 #define ODD_CLASSES 0x99 /* of fpclass: both NaN, both infinities */
 
-SCAN_TARGET static inline __m512i mix_8(__m512i row, __m512i column, __m512d value) {
-    const __m512i low = _mm512_min_epu64(row, column), high = _mm512_max_epu64(row, column);
-    const __m512i place = _mm512_or_si512(_mm512_slli_epi64(low, 32), high);
-    __m512i bits =
-        _mm512_xor_si512(_mm512_castpd_si512(value),
-                         _mm512_mullo_epi64(place, _mm512_set1_epi64((long long)MIX_PLACE)));
+SCAN_TARGET static inline __m512i mix_8(__m512i row, __m512i column, __m512d value, __m512i key) {
+    const __m512i low = _mm512_add_epi64(_mm512_min_epu64(row, column), key);
+    const __m512i high =
+        _mm512_add_epi64(_mm512_max_epu64(row, column), _mm512_srli_epi64(key, 32));
+    __m512i bits = _mm512_add_epi64(_mm512_castpd_si512(value), _mm512_mul_epu32(low, high));
     bits = _mm512_xor_si512(bits, _mm512_srli_epi64(bits, MIX_SHIFT));
     bits = _mm512_mullo_epi64(bits, _mm512_set1_epi64((long long)MIX_1));
     bits = _mm512_xor_si512(bits, _mm512_srli_epi64(bits, MIX_SHIFT));
@@ -119,17 +120,18 @@ SCAN_TARGET static inline double fold_8(__m512d lanes) {
 /* Of the rows so far; all bits of a lane are set where it met such an element. */
 struct seen {
     __m256i cols, ones, bad, unordered;
-    __m512i mixed;
+    __m512i mixed, key;
     /* Of the row at work: */
     __m256i row, before; /* its number, the last eight columns */
     __m512d sum, diagonal;
 };
 
 /* Elements [e, e + 8), or `some` of them. */
-SCAN_TARGET ALWAYS_INLINE void scan_8(const struct hf_sparse *a, hf_dtype dtype, bool mirror,
-                                      __mmask8 some, int64_t e, struct seen *seen) {
+SCAN_TARGET ALWAYS_INLINE void scan_8(const struct span *span, __mmask8 some, int64_t e,
+                                      struct seen *seen) {
+    const struct hf_sparse *a = span->a;
     const __m256i column = _mm256_maskz_loadu_epi32(some, a->column + e);
-    const __m512d value = load_8(a->value, dtype, some, e);
+    const __m512d value = load_8(a->value, a->dtype, some, e);
     const __m256i before = _mm256_alignr_epi32(column, seen->before, LANES - 1);
     const __mmask8 on = _mm256_mask_cmpeq_epi32_mask(some, column, seen->row);
     const __mmask8 outside = _mm256_mask_cmpge_epu32_mask(some, column, seen->cols);
@@ -142,9 +144,9 @@ SCAN_TARGET ALWAYS_INLINE void scan_8(const struct hf_sparse *a, hf_dtype dtype,
     seen->diagonal = _mm512_mask_add_pd(seen->diagonal, on, seen->diagonal, value);
     seen->sum =
         _mm512_mask_add_pd(seen->sum, _kandn_mask8(on, some), seen->sum, _mm512_abs_pd(value));
-    if (mirror) {
-        const __m512i number =
-            mix_8(_mm512_cvtepi32_epi64(seen->row), _mm512_cvtepi32_epi64(column), value);
+    if (span->key != 0) {
+        const __m512i number = mix_8(_mm512_cvtepi32_epi64(seen->row),
+                                     _mm512_cvtepi32_epi64(column), value, seen->key);
         const __mmask8 under = _mm256_mask_cmplt_epi32_mask(some, column, seen->row);
         const __mmask8 over = _mm256_mask_cmpgt_epi32_mask(some, column, seen->row);
         seen->mixed = _mm512_mask_sub_epi64(seen->mixed, under, seen->mixed, number);
@@ -152,16 +154,16 @@ SCAN_TARGET ALWAYS_INLINE void scan_8(const struct hf_sparse *a, hf_dtype dtype,
     }
 }
 
-/* As scan_plain(), eight elements at once. */
-SCAN_TARGET ALWAYS_INLINE void scan_vectors(const struct span *span, hf_dtype dtype, bool mirror,
-                                            struct hf_sparse_scan *found) {
+/* As scan_1(), eight elements at once. */
+SCAN_TARGET static void scan_512(const struct span *span, struct hf_sparse_scan *found) {
     const struct hf_sparse *a = span->a;
     const __m256i none = _mm256_setzero_si256();
     struct seen seen = {.cols = _mm256_set1_epi32((int)a->cols),
                         .ones = _mm256_set1_epi32(-1),
                         .bad = none,
                         .unordered = none,
-                        .mixed = _mm512_setzero_si512()};
+                        .mixed = _mm512_setzero_si512(),
+                        .key = _mm512_set1_epi64((long long)span->key)};
     for (int64_t i = span->begin; i < span->end; i++) {
         const int64_t last = a->row_start[i + 1];
         int64_t e = a->row_start[i];
@@ -170,9 +172,9 @@ SCAN_TARGET ALWAYS_INLINE void scan_vectors(const struct span *span, hf_dtype dt
         seen.sum = _mm512_setzero_pd();
         seen.diagonal = _mm512_setzero_pd();
         for (; e + LANES <= last; e += LANES)
-            scan_8(a, dtype, mirror, 0xff, e, &seen);
+            scan_8(span, 0xff, e, &seen);
         if (e < last)
-            scan_8(a, dtype, mirror, (__mmask8)((1u << (unsigned)(last - e)) - 1), e, &seen);
+            scan_8(span, (__mmask8)((1u << (unsigned)(last - e)) - 1), e, &seen);
         end_row(found, fold_8(seen.diagonal), fold_8(seen.sum), &span->inverse[i]);
     }
     found->bad |= _mm256_testz_si256(seen.bad, seen.bad) == 0;
@@ -183,34 +185,12 @@ SCAN_TARGET ALWAYS_INLINE void scan_vectors(const struct span *span, hf_dtype dt
         found->mirror += mixed[i];
 }
 
-SCAN_TARGET static void scan_512(const struct span *span, struct hf_sparse_scan *found) {
-    if (span->a->dtype == HF_F32 && span->mirror)
-        scan_vectors(span, HF_F32, true, found);
-    else if (span->a->dtype == HF_F32)
-        scan_vectors(span, HF_F32, false, found);
-    else if (span->mirror)
-        scan_vectors(span, HF_F64, true, found);
-    else
-        scan_vectors(span, HF_F64, false, found);
-}
-
 static bool has_vectors(void) { return (hf_cpu_isas() >> HF_ISA_ID_avx512 & 1) != 0; }
 #endif
 
-static void scan_1(const struct span *span, struct hf_sparse_scan *found) {
-    if (span->a->dtype == HF_F32 && span->mirror)
-        scan_plain(span, HF_F32, true, found);
-    else if (span->a->dtype == HF_F32)
-        scan_plain(span, HF_F32, false, found);
-    else if (span->mirror)
-        scan_plain(span, HF_F64, true, found);
-    else
-        scan_plain(span, HF_F64, false, found);
-}
-
 struct hf_sparse_scan hf_sparse_scan_rows(const struct hf_sparse *a, int64_t begin, int64_t end,
-                                          bool mirror, double *inverse) {
-    const struct span span = {a, begin, end, mirror, inverse};
+                                          uint64_t key, double *inverse) {
+    const struct span span = {a, begin, end, key, inverse};
     struct hf_sparse_scan found = {.bad = false};
 #if defined(__x86_64__)
     if (has_vectors()) {

@@ -15,14 +15,15 @@ struct hf_sparse_scan {
     double dominance; /* largest sum of the absolute values of a row of I - D^-1 A */
     /* A number of each element above the diagonal, less those below, modulo 2^64: the number of a
      * place and of its mirror image is the same where the values have the same bits, and else
-     * differs but by chance. 0 of all rows: the matrix is symmetric. */
+     * another one. 0 of all rows: the matrix is symmetric, but for a chance that nobody can raise
+     * who does not know the key. */
     uint64_t mirror;
 };
 
-/* Rows [begin, end), with ascending row starts. inverse [rows]: 1 / diagonal of these. mirror: is
- * that wanted? Else it is 0. */
+/* Rows [begin, end), with ascending row starts. inverse [rows]: 1 / diagonal of these. key: of the
+ * mirror's number, the same for all rows; 0: that is not wanted. */
 struct hf_sparse_scan hf_sparse_scan_rows(const struct hf_sparse *a, int64_t begin, int64_t end,
-                                          bool mirror, double *inverse);
+                                          uint64_t key, double *inverse);
 
 /* Results of parts together. */
 void hf_sparse_scan_add(struct hf_sparse_scan *to, const struct hf_sparse_scan *part);

@@ -2,6 +2,7 @@
  * What callers pass: the only place that checks it. */
 #include "algo/relax/setup.h"
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -9,6 +10,7 @@
 #include "ops/sparse_scan.h"
 #include <math.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define MOST_ROWS (INT32_MAX - 1)
 #define DEFAULT_TOL 1e-10
@@ -68,7 +70,7 @@ static hf_status check_row(hf_context *ctx, const hf_csr *a, int64_t i) {
 struct scan_job {
     const struct hf_sparse *a;
     double *inverse;
-    bool mirror; /* is symmetry looked for? */
+    uint64_t key; /* 0: symmetry is not looked for */
     struct hf_sparse_scan part[SCAN_PARTS];
 };
 
@@ -78,7 +80,15 @@ static void scan_parts(void *user, int worker, int64_t begin, int64_t end) {
     (void)worker;
     for (int64_t p = begin; p < end; p++)
         job->part[p] = hf_sparse_scan_rows(job->a, p * rows / SCAN_PARTS,
-                                           (p + 1) * rows / SCAN_PARTS, job->mirror, job->inverse);
+                                           (p + 1) * rows / SCAN_PARTS, job->key, job->inverse);
+}
+
+/* Drawn anew, so that no matrix can be made to look symmetric. */
+static uint64_t draw_key(void) {
+    uint64_t key = 0;
+    if (getrandom(&key, sizeof key, GRND_NONBLOCK) != sizeof key)
+        key = (uint64_t)(1e9 * hf_now_s());
+    return key + (key == 0);
 }
 
 /* row_start alone, so that rows can be looked at in any order. */
@@ -104,8 +114,9 @@ hf_status hf_relax_check_matrix(hf_context *ctx, const hf_csr *a, bool mirror,
     HF_TRY(check_shape(ctx, a));
     HF_TRY(check_starts(ctx, a));
     const struct hf_sparse rows = hf_relax_csr(a);
-    struct scan_job job = {
-        .a = &rows, .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse), .mirror = mirror};
+    struct scan_job job = {.a = &rows,
+                           .inverse = hf_alloc((size_t)a->rows * sizeof *job.inverse),
+                           .key = mirror ? draw_key() : 0};
     if (job.inverse == NULL)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory to look at a matrix of %lld rows",
                            (long long)a->rows);
