@@ -317,6 +317,38 @@ static void gauss_seidel_begins_in_order(void **state) {
     }
 }
 
+static int stop_at_seven(void *user, int64_t rhs, int64_t iteration, double residual) {
+    (void)user, (void)rhs, (void)residual;
+    return iteration >= 7;
+}
+
+/* However it ends: the iterate that was made last has its place, with what it really leaves. */
+static void histories_end_with_what_was_checked(void **state) {
+    (void)state;
+    hf_context *ctx = cpu_context(2);
+    struct matrix m;
+    make_fv(&m, 40, 3.510152);
+    for (int method = HF_RELAX_JACOBI; method <= HF_RELAX_CHEBYSHEV; method++)
+        for (int devices = 0; devices < 2; devices++)
+            for (int ends = 0; ends < 3; ends++) {
+                if (devices > 0 && method != HF_RELAX_JACOBI && method != HF_RELAX_ASYNC)
+                    continue;
+                const hf_relax_opts opts = {.method = (hf_relax_method)method,
+                                            .block_rows = 200,
+                                            .devices = devices > 0 ? "cpu,cpu" : NULL,
+                                            .max_iter = ends == 1 ? 16 : 0,
+                                            .progress = ends == 2 ? stop_at_seven : NULL};
+                hf_relax_result r = solve_ones(ctx, &m.a, &opts, NULL);
+                const hf_relax_column *c = &r.columns[0];
+                assert_int_equal(c->history_count, c->iterations / c->history_step + 1);
+                if (c->iterations % c->history_step == 0)
+                    assert_true(c->history[c->history_count - 1] == c->residual);
+                hf_relax_result_clear(&r);
+            }
+    matrix_free(&m);
+    hf_context_destroy(ctx);
+}
+
 /* History beyond the room that there is at first, and beyond the most that is kept. */
 static void histories_grow(void **state) {
     (void)state;
@@ -478,6 +510,7 @@ int main(void) {
         cmocka_unit_test(many_right_hand_sides),
         cmocka_unit_test(gauss_seidel_begins_in_order),
         cmocka_unit_test(histories_grow),
+        cmocka_unit_test(histories_end_with_what_was_checked),
         cmocka_unit_test(each_stop_has_its_reason),
         cmocka_unit_test(auto_says_what_it_did),
         cmocka_unit_test(batches),

@@ -96,6 +96,12 @@ void hf_relax_note(hf_relax_column *c, int64_t iteration, double estimate) {
     }
 }
 
+void hf_relax_note_truth(hf_relax_column *c, int64_t iteration, double residual) {
+    hf_relax_note(c, iteration, residual);
+    if ((c->history_count - 1) * c->history_step == iteration)
+        c->history[c->history_count - 1] = residual;
+}
+
 static void note_estimate(struct hf_relax_run *run, double estimate) {
     hf_relax_note(run->column, run->before + run->w.made, estimate / run->scale);
 }
@@ -260,7 +266,9 @@ static hf_status try_x(struct hf_relax_run *run, double *norm) {
         run->trial[i] = run->x[i] + (run->w.zero ? 0 : run->w.x[p]);
     }
     run->column->checks++;
-    return true_residual(run, run->trial, run->next, norm);
+    HF_TRY(true_residual(run, run->trial, run->next, norm));
+    hf_relax_note_truth(run->column, run->before + run->w.made, *norm / run->scale);
+    return HF_OK;
 }
 
 static void accept(struct hf_relax_run *run, double norm) {
@@ -314,19 +322,10 @@ static void count_bad(struct hf_relax_run *run) {
         run->column->stop = HF_RELAX_STOP_DIVERGED;
 }
 
-/* What the last estimate was one of is known now. */
-static void note_truth(const struct hf_relax_run *run, double norm) {
-    hf_relax_column *c = run->column;
-    if (c->history_count > 0 &&
-        (c->history_count - 1) * c->history_step == run->before + run->w.made)
-        c->history[c->history_count - 1] = norm / run->scale;
-}
-
 /* The iteration believes to be there. *again: the round goes on, a little further. */
 static hf_status weigh_candidate(struct hf_relax_run *run, double estimate, bool *again) {
     double norm = 0;
     HF_TRY(try_x(run, &norm));
-    note_truth(run, norm);
     if (norm <= goal(run)) {
         accept(run, norm);
         run->column->stop = HF_RELAX_STOP_TOL;
@@ -371,7 +370,6 @@ static hf_status weigh_end(struct hf_relax_run *run) {
     double norm = 0;
     bool found = false;
     HF_TRY(try_x(run, &norm));
-    note_truth(run, norm);
     const hf_relax_stop stop = run->column->stop;
     if (stop == HF_RELAX_STOP_STALL || stop == HF_RELAX_STOP_BROKE_DOWN)
         HF_TRY(repair(run, &found));

@@ -24,6 +24,8 @@ hf_status hf_relax_scale(hf_relax *relax, const struct hf_relax_request *request
 /* Keep the estimate of an iteration of column->history: every history_step-th; when the room is
  * full, every other one of those goes. */
 void hf_relax_note(hf_relax_column *column, int64_t iteration, double estimate);
+/* The same of what x really leaves, in the place of an estimate of that iteration. */
+void hf_relax_note_truth(hf_relax_column *column, int64_t iteration, double residual);
 
 /* Is the caller to be told how it goes, who was told last at *told? */
 bool hf_relax_due(const hf_relax_opts *o, double *told);

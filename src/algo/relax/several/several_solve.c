@@ -158,6 +158,7 @@ static void weigh(struct solving *g, double norm) {
     const struct hf_relax_team *team = &g->s->team;
     const double goal = o->tol * g->scale;
     column->checks++;
+    hf_relax_note_truth(column, column->iterations, norm / g->scale);
     if (o->tol >= 0 && norm <= goal)
         column->stop = HF_RELAX_STOP_TOL;
     else if (!isfinite(norm))
