@@ -3,8 +3,8 @@
  * their order, each product rounded. A sum over rows has parts of SPARSE_PART rows; in a part term
  * i goes to lane i % SPARSE_LANES, and part i to lane i % SPARSE_TOTAL of the total (base/tree.h).
  * So results do not depend on threads, vectors or devices. */
-#ifndef HF_SPARSE_H
-#define HF_SPARSE_H
+#ifndef HF_OP_SPARSE_H
+#define HF_OP_SPARSE_H
 
 #include "base/compiler.h"
 #include "base/tree.h"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone as C11 and as C++17, without a warning."""
+"""Every public header compiles alone as C11 and as C++17, without a warning; no two headers have one guard."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 
-from common import ROOT, files, finish, skip
+from common import ROOT, files, finish, skip, text
 
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror".split()
 COMPILERS = [("gcc", "c", "c11"), ("clang", "c", "c11"), ("g++", "c++", "c++17"),
@@ -26,6 +27,15 @@ def compile_alone(compiler, language, standard, header):
     return None if done.returncode == 0 else done.stderr
 
 
+def shared_guards():
+    """The second header of a guard: where the first one is included, it is empty."""
+    first = {}
+    for path in files(".h", ".cuh"):
+        guard = re.search(r"^#ifndef (\w+)\n#define \1$", text(path), re.M)
+        if guard and first.setdefault(guard[1], path) != path:
+            yield f"{path}: {first[guard[1]]} has the guard {guard[1]} too"
+
+
 def main():
     usable = [c for c in COMPILERS if shutil.which(c[0])]
     for compiler, _, _ in COMPILERS:
@@ -34,7 +44,7 @@ def main():
     if not usable:
         skip("no compiler found")
     headers = files(".h", under=("include/",))
-    problems = []
+    problems = list(shared_guards())
     for header in headers:
         for compiler, language, standard in usable:
             complaint = compile_alone(compiler, language, standard, header)
