@@ -3,6 +3,7 @@
  * in turn: neither takes from a kernel what the other one launches it with, and results have the
  * bits of calls made alone. Skipped, with the reason, where there is no GPU. */
 #include "kmeans_brute.h"
+#include "on_device.h"
 #include "relax_matrices.h"
 #include <pthread.h>
 
@@ -180,14 +181,11 @@ static void free_data(void) {
     free(rhs);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_keep_their_shared_memory)};
-    const hf_context_opts opts = {.device = "cuda", .threads = 1};
     hf_context *gpu = NULL;
-    if (hf_context_create(&gpu, &opts) != HF_OK) {
-        printf("skipped: %s\n", hf_last_error(NULL));
-        return 77;
-    }
+    if (!open_for_tests(&gpu, "cuda", argc, argv))
+        return SKIPPED;
     hf_context_destroy(gpu);
     make_data();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "core/context.h"
 #include "core/kernel.h"
 #include "kmeans_device.h"
+#include "on_device.h"
 #include "ops/assign/assign.h"
 
 static hf_context *gpu;
@@ -570,7 +571,7 @@ static void skipping(void **state) {
     assert_true(skipped > 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_types_and_metrics),
         cmocka_unit_test(starts_and_restarts),
@@ -588,11 +589,8 @@ int main(void) {
         cmocka_unit_test(few_columns),
         cmocka_unit_test(skipping),
     };
-    const hf_context_opts opts = {.device = "cuda", .threads = 2};
-    if (hf_context_create(&gpu, &opts) != HF_OK) {
-        printf("skipped: %s\n", hf_last_error(NULL));
-        return 77;
-    }
+    if (!open_for_tests(&gpu, "cuda", argc, argv))
+        return SKIPPED;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;

@@ -3,6 +3,7 @@
  * next to nothing, and starts that are cut off on one device and go on on the other. Skipped, with
  * the reason, where there is no GPU. */
 #include "kmeans_start.h"
+#include "on_device.h"
 
 static hf_context *gpu;
 
@@ -91,14 +92,11 @@ static void starts_go_on(void **state) {
     hf_context_destroy(cpu);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(weights_far_apart),
                                        cmocka_unit_test(starts_go_on)};
-    const hf_context_opts opts = {.device = "cuda", .threads = 2};
-    if (hf_context_create(&gpu, &opts) != HF_OK) {
-        printf("skipped: %s\n", hf_last_error(NULL));
-        return 77;
-    }
+    if (!open_for_tests(&gpu, "cuda", argc, argv))
+        return SKIPPED;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;

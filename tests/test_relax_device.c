@@ -2,6 +2,7 @@
  * Linear systems on a GPU: every method gets to the tolerance, in one launch and with a launch for
  * each step; sweeps have the bits of the CPU. Skipped, with the reason, where there is no GPU. */
 #include "core/context.h"
+#include "on_device.h"
 #include "relax_matrices.h"
 #include <holdfast/dev_relax.h>
 
@@ -299,13 +300,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(rows_of_which_none_is_like_another),
         cmocka_unit_test(faults_on_the_device),
     };
-    const hf_context_opts opts = {.device = "cuda", .threads = 2};
-    if (hf_context_create(&gpu, &opts) != HF_OK) {
-        printf("skipped: %s\n", hf_last_error(NULL));
-        return 77;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+    if (!open_for_tests(&gpu, "cuda", argc, argv))
+        return SKIPPED;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;

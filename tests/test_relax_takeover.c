@@ -3,6 +3,7 @@
  * over, and the report says of which block, when and who. Skipped, with the reason, where there is
  * no GPU. test_relax_takeover PART: one part alone. */
 #include "core/context.h"
+#include "on_device.h"
 #include "relax_matrices.h"
 #include <holdfast/dev_relax.h>
 
@@ -213,13 +214,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_quarter),
         cmocka_unit_test(more_than_there_are_spares),
     };
-    const hf_context_opts opts = {.device = "cuda", .threads = 2};
-    if (hf_context_create(&gpu, &opts) != HF_OK) {
-        printf("skipped: %s\n", hf_last_error(NULL));
-        return 77;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+    if (!open_for_tests(&gpu, "cuda", argc, argv))
+        return SKIPPED;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     hf_context_destroy(gpu);
     return failed;
