@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_THREADS 1024
 
@@ -13,6 +14,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pthread_key_t own_key; /* a struct own */
 static hf_context *shared;    /* made by the first call; the lock is held while it is in use */
 static int generation;        /* forks that lie between this process and the first */
+static hf_guard guard = HF_GUARD_CORRECT;
 
 static _Thread_local bool uses_shared; /* this thread holds the lock */
 
@@ -38,7 +40,23 @@ static void after_fork(void) {
     generation++;
 }
 
+static void choose_guard(void) {
+    static const hf_guard choice[] = {HF_GUARD_OFF, HF_GUARD_DETECT, HF_GUARD_CORRECT};
+    const char *const text = getenv("HF_BLAS_GUARD");
+    for (size_t i = 0; text != NULL && i < sizeof choice / sizeof *choice; i++)
+        if (strcmp(text, hf_guard_name(choice[i])) == 0) {
+            guard = choice[i];
+            return;
+        }
+    if (text == NULL)
+        return;
+    (void)fprintf(stderr, "holdfast_blas: HF_BLAS_GUARD is off, detect or correct, not \"%s\"\n",
+                  text);
+    abort();
+}
+
 static void prepare(void) {
+    choose_guard();
     if (pthread_key_create(&own_key, free_own) != 0 || pthread_atfork(NULL, NULL, after_fork) != 0)
         abort();
 }
@@ -87,6 +105,8 @@ hf_context *blas_borrow(void) {
     }
     return shared;
 }
+
+hf_guard blas_guard(void) { return guard; }
 
 void blas_return(void) {
     const bool shares = uses_shared;

@@ -5,6 +5,7 @@
 #define BLAS_CONTEXT_H
 
 #include <holdfast/context.h>
+#include <holdfast/guard.h>
 
 /* A context for one call: the process's own, with HF_BLAS_THREADS threads, or if another thread is
  * using that, one of the calling thread with no others. Which it is makes no difference to results.
@@ -12,5 +13,9 @@
  * again. */
 hf_context *blas_borrow(void);
 void blas_return(void);
+
+/* What is done about wrong arithmetic: HF_BLAS_GUARD says "off", "detect" or "correct", which is the
+ * default. Ends the process with a message if it says anything else. After blas_borrow(). */
+hf_guard blas_guard(void);
 
 #endif

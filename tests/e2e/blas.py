@@ -3,6 +3,7 @@
 import ctypes
 import glob
 import os
+import signal
 import subprocess
 import sys
 
@@ -19,17 +20,17 @@ a, b = rng.standard_normal((90, 700)), rng.standard_normal((700, 130))
 """
 
 
-def preloaded():
+def preloaded(guard=None):
     if loads(holdfast("info", "--json").out)["build"]["sanitizers"]:
         raise Skip("a sanitizer cannot be loaded into other programs")
-    return environment({"LD_PRELOAD": LIBRARY})
+    return environment({"LD_PRELOAD": LIBRARY, "HF_BLAS_GUARD": guard})
 
 
-def numpy(body, code=0):
+def numpy(body, code=0, guard=None):
     """Run a script with the library loaded first."""
     if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True).returncode != 0:
         raise Skip("there is no numpy")
-    done = subprocess.run([sys.executable, "-c", COMMON + body], env=preloaded(), cwd=scratch(),
+    done = subprocess.run([sys.executable, "-c", COMMON + body], env=preloaded(guard), cwd=scratch(),
                           capture_output=True, text=True, timeout=120)
     check(done.returncode == code, f"{body}\n{done.stdout}\n{done.stderr}")
     return done.stdout
@@ -76,6 +77,31 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 assert not wrong, "eight threads"
 assert np.array_equal(big @ b, whole)
 """)
+
+
+WHILE_IT_CHANGES = """
+big = np.concatenate([a] * 5)
+stop = []
+def change():
+    while not stop:
+        b[350, 60] = 1e6
+        b[350, 60] = 0
+thread = threading.Thread(target=change, daemon=True)
+thread.start()
+for i in range(2000):
+    big @ b
+stop.append(1)
+thread.join()
+"""
+
+
+@test
+def products_are_protected():
+    """An operand that changes while it is multiplied contradicts the sums of rows and columns; without the guard
+    nobody would know."""
+    numpy(WHILE_IT_CHANGES, code=-signal.SIGABRT, guard="detect")
+    numpy(WHILE_IT_CHANGES.replace("2000", "20"), guard="off")
+    numpy("a @ b", code=-signal.SIGABRT, guard="on")
 
 
 @test
