@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _dlpack, _rows
+from . import _abi, _dlpack, _library, _rows
 from ._sources import NUMPY, code_of
 from .errors import InvalidArgumentError
 
@@ -71,8 +71,16 @@ def of_torch(x: Any, name: str) -> _rows.Rows:
     rows.device, rows.like = torch.gpus.get(number) or torch.gpu(x.device)
     raw = torch.raw_stream
     rows.stream = int(raw(number) if raw else torch.current_stream(number).cuda_stream) or LEGACY
+    if rows.stream not in _library.lasting:
+        note_stream(torch.current_stream(number))
     rows.original = original
     return rows
+
+
+def note_stream(stream: Any) -> None:
+    """Note a stream of torch's own: it destroys none. The id of another's is its address."""
+    if stream.stream_id != stream.cuda_stream:
+        _library.lasting.add(int(stream.cuda_stream))
 
 
 def _host_torch(torch: _Torch, x: Any, code: int, name: str, original: Any) -> _rows.Rows:

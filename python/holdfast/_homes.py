@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._devices import LEGACY
+from ._devices import LEGACY, note_stream
 from .errors import InvalidArgumentError
 
 
@@ -44,7 +44,9 @@ class _Torch(Home):
     def __init__(self, x: Any) -> None:
         self._torch, self._device = sys.modules["torch"], x.device
         self.device = f"cuda:{x.device.index}".encode()
-        self.stream = self._torch.cuda.current_stream(x.device).cuda_stream or LEGACY
+        stream = self._torch.cuda.current_stream(x.device)
+        note_stream(stream)
+        self.stream = stream.cuda_stream or LEGACY
 
     def name(self, x: Any) -> str:
         return str(x.dtype).rpartition(".")[2]

@@ -94,6 +94,10 @@ _IDLE_MOST = 4  # for each key
 _now = time.monotonic
 _idle: dict[_Key, list[Context]] = {}
 
+# Streams that end with the process: none and the default ones, and what torch has. A context waits
+# for its stream when it is closed, so it may be idle on no other, which may have ended by then.
+lasting = {0, 1, 2}
+
 
 def _forget() -> None:
     """A context does not pass a fork; a GPU that the parent uses is out of the child's reach."""
@@ -191,7 +195,7 @@ class Lease:
         held, idle = self.held, _idle.get(self.key)
         if idle is None:
             idle = _idle.setdefault(self.key, [])
-        if kind is None and self.keep and len(idle) < _IDLE_MOST:
+        if kind is None and self.keep and self.key[2] in lasting and len(idle) < _IDLE_MOST:
             held.since = _now()
             idle.append(held)
             _close_expired()

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import holdfast
-from holdfast import KMeans, _abi, _params, _rows, errors
+from holdfast import KMeans, _abi, _library, _params, _rows, errors
 from holdfast._library import context_create, last_error, lib
 
 CHECKS, TIMED = [], []
@@ -274,6 +274,9 @@ def cupy_arrays():
     assert _rows.take(c, "KMeans").view.data == c.data.ptr
     expected = KMeans(7, random_state=0, device="cpu").fit(host(x))
     assert np.array_equal(km.labels_.get(), expected.labels_)
+    time.sleep(2 * _library._IDLE_SECONDS)  # contexts of streams that have ended are not idle
+    gc.collect()
+    KMeans(7, random_state=0, output="like").fit(c)
 
 
 @check

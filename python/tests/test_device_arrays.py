@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import FakeCuda
 
-from holdfast import KMeans, _dlpack, _rows, errors
+from holdfast import KMeans, _dlpack, _library, _rows, errors
 
 
 def test_cuda_array_interface():
@@ -185,22 +185,29 @@ class FakeTensor:
 
 
 def test_tensor_on_a_gpu(monkeypatch):
-    streams, moved = iter((0, 640, 0, 0)), []
+    streams, moved = iter((0, 640, 640, 960, 960, 0, 0)), []
     torch = SimpleNamespace(Tensor=FakeTensor, strided="strided", cuda=SimpleNamespace())
     for name in ("float32", "float64", "float16", "bfloat16", "uint8"):
         setattr(torch, name, name)
-    torch.cuda.current_stream = lambda number: SimpleNamespace(cuda_stream=next(streams))
+
+    def current(number):
+        stream = next(streams)  # 960 is not torch's: its id is its address
+        return SimpleNamespace(cuda_stream=stream, stream_id=stream if stream == 960 else 7)
+
+    torch.cuda.current_stream = current
     torch._C = SimpleNamespace()
     to = lambda device, non_blocking: moved.append((device, non_blocking))  # noqa: E731
     torch.from_numpy = lambda a: SimpleNamespace(to=to)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(_rows._devices(), "_torch", None)
     monkeypatch.setattr(_rows, "_known", {})
-    for stream in (1, 640):  # the default stream has a number of its own
+    monkeypatch.setattr(_library, "lasting", {0, 1, 2})
+    for stream in (1, 640, 960):  # the default stream has a number of its own
         rows = _rows.take(FakeTensor((7, 3)), "KMeans")
         assert (rows.n, rows.d, rows.code) == (7, 3, 3)
         assert (rows.view.data, rows.view.row_stride) == (8192, 3)
         assert (rows.device, rows.stream) == ("cuda:1", stream)
+    assert _library.lasting == {0, 1, 2, 640}
     rows.like(np.zeros(3))
     assert moved == [(FakeTensor.device, True)]
     assert _rows.take(FakeTensor((7, 3), "int64", (1, 7)), "KMeans").code == 2

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +127,19 @@ def test_idle_contexts_of_other_threads_end(monkeypatch):
     monkeypatch.setattr(_library, "_IDLE_SECONDS", 0.0)
     holdfast.solve(A, np.ones(N), threads=2)
     assert not any(key[3] == 7 and idle for key, idle in _library._idle.items())
+
+
+def test_no_context_is_idle_on_a_stream_that_may_end(monkeypatch):
+    closed = []
+    monkeypatch.setattr(_library, "context_create", lambda *key: 77)
+    made = lambda handle: SimpleNamespace(handle=handle, device="")  # noqa: E731
+    monkeypatch.setattr(_library, "Context", made)
+    monkeypatch.setattr(_library.lib, "hf_context_destroy", closed.append)
+    monkeypatch.setattr(_library, "_idle", {})
+    for stream, ended in ((0, []), (1, []), (4096, [77])):
+        with _library.Lease(b"cuda", 0, stream):
+            pass
+        assert closed == ended
 
 
 def test_numbers_are_not_cut():
