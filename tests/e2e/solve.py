@@ -296,11 +296,17 @@ def tables_of_the_paper():
     equal(rows[0], ["table", "matrix", "series", "at", "ours", "paper"])
     means = {float(r[3]): (float(r[4]), float(r[5])) for r in rows if r[0] == "Table 3" and r[2] == "average residual"}
     equal(len(means), 10)
-    check(means[5.0][0] < 5e-3 and means[30.0][0] < 1e-9 and means[5.0][1] == 8.02e-4, str(means))
+    # a block is at most four iterations behind: the synchronous model is at 0.044 after the first
+    check(means[5.0][0] < 0.044 and means[30.0][0] < 1e-9 and means[5.0][1] == 8.02e-4, str(means))
     extra = {float(r[3]): float(r[4]) for r in rows if r[0] == "Table 6" and r[1] == "fv1"}
     check(5 < extra[10] < 12 and 14 < extra[20] < 22 and 24 < extra[30] < 33 and math.isinf(extra[-1]), str(extra))
     plot = content(name + "-figure-10-fv1.svg").decode()
     check(plot.startswith("<svg") and plot.endswith("</svg>\n") and plot.count("<polyline") == 5, plot[:300])
+    holdfast("bench", "relax", "-o", name, "--only", "figure11", "--devices", "cpu,cpu", "-t", 2)
+    rows = [line.split("\t") for line in content(name + ".tsv").decode().splitlines()[1:]]
+    equal({(r[2], r[3]) for r in rows}, {(way, at) for way in ("push", "amc", "dc", "dk") for at in "12"})
+    check(all(float(r[4]) > 0 for r in rows), str(rows))
+    holdfast("bench", "relax", "-o", name, "--only", "figure11", "--devices", "cpu,abacus", code=INPUT)
     holdfast("bench", "relax", "--only", "table9", code=USAGE)
     holdfast("bench", "relax", "-o", scratch("none") + "/x/y", code=None)
 

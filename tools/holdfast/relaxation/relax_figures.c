@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAPER_DEVICES 4
+
 struct kind {
     const char *name;
     hf_relax_opts opts;
@@ -150,37 +152,56 @@ static int make_table6(struct relax_study *s) {
     return code;
 }
 
-/* A CPU's threads stand for the paper's GPUs. */
-static int make_figure11(struct relax_study *s) {
-    static const char *const names[] = {"tagged", "free"};
+/* The GPUs that there are, or groups of a CPU's threads, as many as the paper has at most. */
+static void find_devices(const struct relax_study *s, char *list, size_t bytes) {
+    const bool cpu = strcmp(s->device, "cpu") == 0;
+    list[0] = '\0';
+    for (int i = 0; i < PAPER_DEVICES; i++) {
+        char name[16];
+        hf_context *ctx = NULL;
+        snprintf(name, sizeof name, cpu ? "cpu" : "cuda:%d", i);
+        const hf_context_opts one = {.device = name, .threads = 1};
+        if ((cpu && i >= s->cores) || hf_context_create(&ctx, &one) != HF_OK)
+            return;
+        hf_context_destroy(ctx);
+        snprintf(list + strlen(list), bytes - strlen(list), "%s%s", i > 0 ? "," : "", name);
+    }
+}
+
+/* A point of each way of exchange between `count` devices. */
+static int share(struct relax_study *s, const char *devices, int count) {
     const struct relax_system *system = relax_find(s, "Trefethen_20000");
-    hf_context *const all = s->ctx;
+    struct relax_number point = {
+        .table = "Figure 11", .matrix = system->name, .at = count, .paper = NAN};
     int code = EXIT_DONE;
-    for (int threads = 1; threads <= s->cores && code == EXIT_DONE; threads *= 2) {
-        const hf_context_opts some = {.device = s->device, .threads = threads};
-        const hf_status status = hf_context_create(&s->ctx, &some);
-        if (status != HF_OK) {
-            s->ctx = all;
-            return tool_fail(NULL, status, STAGE_OPEN);
-        }
-        for (int timing = 0; timing < 2 && code == EXIT_DONE; timing++) {
-            hf_relax_opts opts = relax_paper_opts(5, 448);
-            hf_relax_result r = {0};
-            struct relax_number point = {
-                .table = "Figure 11", .matrix = system->name, .at = threads, .paper = NAN};
-            opts.timing = timing == 0 ? HF_TIMING_TAGGED : HF_TIMING_FREE;
-            snprintf(point.series, sizeof point.series, "%s", names[timing]);
-            code = relax_solve(s, system, &opts, &r);
-            point.ours = r.seconds_solve;
-            if (code == EXIT_DONE)
-                code = relax_note(s, &point);
-            if (code == EXIT_DONE)
-                printf("Figure 11\t%s\t%s, %d threads\t%.4g s\n", system->name, names[timing],
-                       threads, point.ours);
-            hf_relax_result_clear(&r);
-        }
-        hf_context_destroy(s->ctx);
-        s->ctx = all;
+    for (int e = HF_EXCHANGE_PUSH; e <= HF_EXCHANGE_DK && code == EXIT_DONE; e++) {
+        hf_relax_opts opts = relax_paper_opts(5, 448);
+        hf_relax_result r = {0};
+        opts.timing = HF_TIMING_FREE;
+        opts.devices = devices;
+        opts.exchange = (hf_relax_exchange)e;
+        code = relax_solve(s, system, &opts, &r);
+        point.ours = r.seconds_solve;
+        snprintf(point.series, sizeof point.series, "%s", hf_relax_exchange_name(opts.exchange));
+        if (code == EXIT_DONE)
+            printf("Figure 11\t%s\t%s, %s\t%.4g s\n", system->name, tool_name_text(devices),
+                   point.series, point.ours);
+        if (code == EXIT_DONE)
+            code = relax_note(s, &point);
+        hf_relax_result_clear(&r);
+    }
+    return code;
+}
+
+static int make_figure11(struct relax_study *s) {
+    char list[PAPER_DEVICES * 16], some[256];
+    int code = EXIT_DONE, count = 0;
+    find_devices(s, list, sizeof list);
+    const char *const all = s->devices ? s->devices : list;
+    for (size_t end = 0; code == EXIT_DONE && all[end] != '\0'; count++) {
+        end += (all[end] == ',') + strcspn(all + end + (all[end] == ','), ",");
+        snprintf(some, sizeof some, "%.*s", (int)end, all);
+        code = share(s, some, count + 1);
     }
     return code;
 }

@@ -91,7 +91,7 @@ static int draw(const struct relax_study *s, int64_t at) {
             strcmp(first->table, "Figure 11") == 0 ? "seconds to 1e-10" : "relative residual");
     draw_axes(out, &f,
               strcmp(first->table, "Figure 9") == 0    ? "seconds"
-              : strcmp(first->table, "Figure 11") == 0 ? "threads"
+              : strcmp(first->table, "Figure 11") == 0 ? "devices"
                                                        : "iterations");
     int place = 0;
     for (int64_t i = at; i < s->numbers; i++) {

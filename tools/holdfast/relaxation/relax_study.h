@@ -25,6 +25,7 @@ struct relax_number {
 
 struct relax_study {
     const char *output, *matrices, *device, *only;
+    const char *devices; /* of Figure 11; NULL: those that there are */
     int threads, rounds, cores;
     int64_t runs;
     hf_context *ctx;
