@@ -19,7 +19,7 @@ from .functions import k_means, kmeans_plusplus
 from .kmeans import KMeans
 from .patch import patch_sklearn, unpatch_sklearn
 from .products import matmul
-from .relaxation import Smoother, Solution, solve
+from .relaxation import Smoother, Solution, solve, solve_batch
 
 __all__ = [
     "Event",
@@ -36,6 +36,7 @@ __all__ = [
     "matmul",
     "patch_sklearn",
     "solve",
+    "solve_batch",
     "source",
     "unpatch_sklearn",
 ]

@@ -8,7 +8,7 @@ import operator
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from . import _abi, _abi_relax, _call, _devices, _library, _log, errors
 from ._library import lib
 from ._progress import Interrupts, deliver
 
-__all__ = ["Smoother", "Solution", "solve"]
+__all__ = ["Smoother", "Solution", "solve", "solve_batch"]
 
 _addressof = C.addressof
 _F32, _F64 = np.dtype("f4"), np.dtype("f8")
@@ -155,6 +155,15 @@ def _dense(name: str, value: Any, n: int) -> np.ndarray[Any, Any]:
     return a
 
 
+def _vectors(b: Any, x0: Any, n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A right-hand side, and an array of our own that holds the start."""
+    rhs = _dense("b", b, n)
+    x = np.zeros(rhs.shape) if x0 is None else _dense("x0", x0, n).copy()
+    if x.shape != rhs.shape:
+        raise errors.InvalidArgumentError(f"x0 has shape {x.shape}, but b has {rhs.shape}")
+    return rhs, x
+
+
 def _view(a: np.ndarray[Any, Any]) -> _abi.Array:
     cols = 1 if a.ndim == 1 else a.shape[1]
     return _abi.Array(a.ctypes.data, 2, a.shape[0], cols, cols)
@@ -269,12 +278,12 @@ def _watch(
     return failure
 
 
-def _finish(x: np.ndarray[Any, Any], result: _Result, warn: bool) -> Solution:
-    solution = Solution(x, result)
+def _told(solution: Solution, warn: bool) -> Solution:
+    """The same, after a warning where it did not converge."""
     if warn and not solution.converged and solution.stop != "cancelled":
         advice = f" {solution.advice}" if solution.advice else ""
         warnings.warn(
-            f"not converged: {lib.hf_relax_stop_text(result.stop).decode()}; the residual is "
+            f"not converged: {lib.hf_relax_stop_text(_STOPS.index(solution.stop)).decode()}; the residual is "
             f"{solution.residual:.3g} after {solution.iterations} iterations.{advice}",
             errors.convergence_warning(),
             stacklevel=3,
@@ -367,10 +376,7 @@ def solve(
     array([0.705882, 0.764706, 0.705882])
     """
     matrix = _Matrix(A)
-    rhs = _dense("b", b, matrix.shape[0])
-    x = np.zeros(rhs.shape) if x0 is None else _dense("x0", x0, matrix.shape[0]).copy()
-    if x.shape != rhs.shape:
-        raise errors.InvalidArgumentError(f"x0 has shape {x.shape}, but b has {rhs.shape}")
+    rhs, x = _vectors(b, x0, matrix.shape[0])
     opts = _options(**options)
     failure = _watch(opts, callback)
     result = _Result()
@@ -390,9 +396,72 @@ def solve(
         if status:
             raise _library.fail(status, context)
     interrupts.deliver()
-    solution = _finish(x, result, warn)
+    solution = _told(Solution(x, result), warn)
     _log.line(f"solve: {matrix.shape[0]} unknowns, {solution!r}")
     return solution
+
+
+def solve_batch(
+    A: Sequence[Any],
+    b: Sequence[Any],
+    x0: Sequence[Any] | None = None,
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+    warn: bool = True,
+    **options: Any,
+) -> list[Solution]:
+    """Solve many independent systems A[i] x[i] = b[i], small ones side by side.
+
+    Each has the bits that :func:`solve` gives; all are solved, or none.
+
+    Parameters
+    ----------
+    A, b : sequences of the same length
+        A matrix and a right-hand side for each system.
+    x0 : sequence, default=None
+        Where to start; None: zeros.
+    device, threads, warn, **options
+        As for :func:`solve`, without `max_seconds`.
+
+    Returns
+    -------
+    list of Solution
+
+    Examples
+    --------
+    >>> import numpy as np, holdfast
+    >>> class Diagonal:
+    ...     shape = (2, 2)
+    ...     indptr, indices, data = np.array([0, 1, 2]), np.array([0, 1]), np.array([2.0, 4.0])
+    >>> [s.x for s in holdfast.solve_batch([Diagonal, Diagonal], [[2.0, 2.0], [4.0, 4.0]])]
+    [array([1. , 0.5]), array([2., 1.])]
+    """
+    matrices = [_Matrix(a) for a in A]
+    count, starts = len(matrices), [None] * len(matrices) if x0 is None else x0
+    if count == 0 or len(b) != count or len(starts) != count:
+        raise errors.InvalidArgumentError(
+            f"{count} matrices, {len(b)} right-hand sides and {len(starts)} starts: there must be "
+            "as many of each, and at least one"
+        )
+    pairs = [_vectors(b[i], starts[i], m.shape[0]) for i, m in enumerate(matrices)]
+    opts = _options(**options)
+    parts = (
+        (_abi_relax.Csr * count)(*(m.struct for m in matrices)),
+        (_abi.Array * count)(*(_view(rhs) for rhs, _ in pairs)),
+        (_abi.Array * count)(*(_view(x) for _, x in pairs)),
+    )
+    results = (_Result * count)()
+    with _library.Lease(device.encode(), 0, 0, threads) as context:
+        status = lib.hf_relax_solve_batch(
+            context, *map(_addressof, parts), count, _addressof(opts), _addressof(results)
+        )
+        if status:
+            raise _library.fail(status, context)
+    solutions = [Solution(x, r) for (_, x), r in zip(pairs, results, strict=True)]
+    for solution in solutions:
+        _told(solution, warn)
+    return solutions
 
 
 class Smoother:
@@ -540,10 +609,7 @@ class Smoother:
     def solve(self, b: Any, x0: Any = None, *, warn: bool = True) -> Solution:
         """Solve with what is set up; otherwise as :func:`solve`."""
         relax = self._open()
-        rhs = _dense("b", b, self.shape[0])
-        x = np.zeros(rhs.shape) if x0 is None else _dense("x0", x0, self.shape[0]).copy()
-        if x.shape != rhs.shape:
-            raise errors.InvalidArgumentError(f"x0 has shape {x.shape}, but b has {rhs.shape}")
+        rhs, x = _vectors(b, x0, self.shape[0])
         result = _Result()
         views = (_view(rhs), _view(x))
         status = lib.hf_relax_solve_with(
@@ -551,7 +617,7 @@ class Smoother:
         )
         if status:
             raise _library.fail(status, self._context)
-        return _finish(x, result, warn)
+        return _told(Solution(x, result), warn)
 
     def update(self, A: Any) -> Smoother:
         """Take the values of a matrix of the same pattern; blocks and method stay."""

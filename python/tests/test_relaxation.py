@@ -97,6 +97,30 @@ def test_columns_start_and_callback():
         holdfast.solve(A, b, callback=fails, method="jacobi")
 
 
+def test_batch():
+    """Each system has the bits of a call of its own, and a bad one stops all."""
+    several = [grid(5), grid(25), grid(12, 3.2), grid(25)]
+    rhs = [RNG.normal(size=m.shape[0]) for m in several[:3]] + [RNG.normal(size=(N, 2))]
+    starts = [None, np.ones(N), None, None]
+    for options in ({}, {"method": "async", "threads": 1}):
+        found = holdfast.solve_batch(several, rhs, starts, **options)
+        for m, b, start, s in zip(several, rhs, starts, found, strict=True):
+            alone = holdfast.solve(m, b, start, **options)
+            assert s.converged and np.array_equal(s.x, alone.x)
+            assert s.iterations == alone.iterations
+            assert np.array_equal(s.history[0], alone.history[0])
+    with pytest.warns(UserWarning, match="not converged"):
+        holdfast.solve_batch([A, grid(40, 3.0)], [rhs[1], np.ones(1600)], maxiter=20)
+    with pytest.raises(errors.InvalidArgumentError, match="as many of each"):
+        holdfast.solve_batch([A], [])
+    with pytest.raises(errors.InvalidArgumentError, match="at least one"):
+        holdfast.solve_batch([], [])
+    bad = A.copy()
+    bad.data[7] = np.nan
+    with pytest.raises(errors.DataError, match="system 1"):
+        holdfast.solve_batch([A, bad], [rhs[1], rhs[1]])
+
+
 def test_not_converged_warns():
     hard = grid(40, 3.0)
     with pytest.warns(UserWarning, match="not converged"):
