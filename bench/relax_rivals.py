@@ -2,6 +2,7 @@
 """Time to a relative residual of 1e-10, b = ones, x0 = 0, in turns: ours, SciPy and pyamg in Python, ours with its
 set-up but without starting threads; ours and PETSc as programs in C, both with what they set up apart."""
 import os
+import random
 import shlex
 import subprocess
 import tempfile
@@ -186,9 +187,11 @@ def compare(bench):
             hopeless = name == "s1rmt3m1"  # relaxation gets nowhere in days
             chosen = {k: s for k, s in solvers.items() if not hopeless or k[0] in ("CG", "auto")}
             samples = {}
-            for _ in range(bench.args.rounds):
-                for key, solve in chosen.items():
-                    samples.setdefault(key, []).append(timed(bench, solve, A, b))
+            for turn in range(bench.args.rounds):
+                order = list(chosen)
+                random.Random(turn).shuffle(order)  # who finds what it needs in caches is chance
+                for key in order:
+                    samples.setdefault(key, []).append(timed(bench, chosen[key], A, b))
             if programs:
                 against_petsc(bench, programs, name, path)
             report(bench, name, samples)

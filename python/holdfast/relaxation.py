@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _abi, _abi_relax, _call, _devices, _library, _log, errors
 from ._library import lib
+from ._memory import address_of
 from ._progress import Interrupts, deliver
 
 __all__ = ["Smoother", "Solution", "solve", "solve_batch"]
@@ -68,9 +69,9 @@ class _Matrix:
             n,
             n,
             1 if kind is _F32 else 2,
-            self.starts.ctypes.data,
-            self.columns.ctypes.data,
-            self.values.ctypes.data,
+            address_of(self.starts),
+            address_of(self.columns),
+            address_of(self.values),
         )
 
 
@@ -166,7 +167,7 @@ def _vectors(b: Any, x0: Any, n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[
 
 def _view(a: np.ndarray[Any, Any]) -> _abi.Array:
     cols = 1 if a.ndim == 1 else a.shape[1]
-    return _abi.Array(a.ctypes.data, 2, a.shape[0], cols, cols)
+    return _abi.Array(address_of(a), 2, a.shape[0], cols, cols)
 
 
 class _Result(_abi_relax.RelaxResult):
