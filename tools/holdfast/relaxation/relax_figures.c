@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define PAPER_DEVICES 4
+#define CHOICES 20 /* of frozen blocks */
 
 struct kind {
     const char *name;
@@ -91,15 +92,19 @@ static int make_figure9(struct relax_study *s) {
 }
 
 /* A quarter of the blocks is frozen from iteration 10 on, for `outage` iterations (below 0: for
- * good; 0: not at all). *count: iterations to 1e-12, 0: not within `most`. */
-static int freeze(struct relax_study *s, const struct relax_system *system, int outage,
+ * good; 0: not at all); choice: which, and the first one is drawn. *count: iterations to 1e-12, 0:
+ * not within `most`. */
+static int freeze(struct relax_study *s, const struct relax_system *system, int outage, int choice,
                   int64_t most, int64_t *count) {
     hf_relax_opts opts = relax_paper_opts(5, 128);
     const int64_t n = system->a.rows;
     double *x = calloc((size_t)n, sizeof *x);
     const hf_array b = hf_array_view(system->b, HF_F64, n, 1), to = hf_array_view(x, HF_F64, n, 1);
-    const hf_dev_relax_fault fault = {
-        .kind = HF_DEV_RELAX_FREEZE, .iteration = 10, .share = 0.25, .outage = outage, .seed = 1};
+    const hf_dev_relax_fault fault = {.kind = HF_DEV_RELAX_FREEZE,
+                                      .iteration = 10,
+                                      .share = 0.25,
+                                      .outage = outage,
+                                      .seed = (uint64_t)choice + 1};
     struct relax_number curve = {.table = "Figure 10", .matrix = system->name, .paper = NAN};
     hf_relax_result r = {0};
     hf_relax *relax = NULL;
@@ -116,7 +121,7 @@ static int freeze(struct relax_study *s, const struct relax_system *system, int 
                              : hf_dev_relax_solve(relax, &b, &to, &fault, &r);
     int code = status == HF_OK ? EXIT_DONE : tool_fail(s->ctx, status, STAGE_COMPUTE);
     *count = code == EXIT_DONE && r.converged ? r.iterations : 0;
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE && choice == 0)
         code = note_history(s, curve, 1, r.columns);
     hf_relax_result_clear(&r);
     hf_relax_destroy(relax);
@@ -135,16 +140,20 @@ static int make_table6(struct relax_study *s) {
     for (size_t i = 0; i < 2; i++) {
         int64_t healthy = 0;
         for (int j = 0; j < 5 && code == EXIT_DONE; j++) {
-            int64_t count = 0;
-            code = freeze(s, relax_find(s, rows[i].matrix), outages[j], rows[i].most, &count);
-            healthy = j == 0 ? count : healthy;
             struct relax_number extra = {"Table 6",
                                          rows[i].matrix,
-                                         "extra iterations, percent",
+                                         "extra iterations, percent: mean of 20 choices",
                                          outages[j],
-                                         count > 0 ? 100.0 * (double)count / (double)healthy - 100
-                                                   : INFINITY,
+                                         0,
                                          j > 0 && j < 4 ? rows[i].paper[j - 1] : NAN};
+            for (int choice = 0; choice < CHOICES && code == EXIT_DONE; choice++) {
+                int64_t count = 0;
+                code = freeze(s, relax_find(s, rows[i].matrix), outages[j], choice, rows[i].most,
+                              &count);
+                healthy = j == 0 ? count : healthy;
+                const double more = 100.0 * (double)count / (double)healthy - 100;
+                extra.ours += count > 0 ? more / CHOICES : INFINITY;
+            }
             if (code == EXIT_DONE && j > 0)
                 code = relax_note(s, &extra);
         }
