@@ -21,13 +21,14 @@ static struct problem make_rows(hf_dtype dtype, double **values) {
     return problem_from(*values, 3000, 24, dtype, 0);
 }
 
-/* Faults that have consequences, and labels that address nothing. */
+/* Faults that have consequences, and labels that address nothing. The second call of op assign
+ * finds the first labels once more. */
 static const char *const lines[] = {
-    "op=assign where=call iteration=4 do=skip",
-    "op=assign where=labels iteration=3 word=100 mask=0x1 when=after do=flip",
-    "op=assign where=labels iteration=3 word=101 mask=0x40000000 when=after do=flip",
-    "op=assign where=labels iteration=4 word=102 mask=0x40000000 do=flip",
-    "op=assign where=rows iteration=3 word=77 mask=0x40000000 do=flip",
+    "op=assign where=call iteration=5 do=skip",
+    "op=assign where=labels iteration=4 word=100 mask=0x1 when=after do=flip",
+    "op=assign where=labels iteration=4 word=101 mask=0x40000000 when=after do=flip",
+    "op=assign where=labels iteration=5 word=102 mask=0x40000000 do=flip",
+    "op=assign where=rows iteration=4 word=77 mask=0x40000000 do=flip",
     "op=update where=sums iteration=2 word=5 mask=0x10 when=after do=flip",
     "op=update where=counts iteration=2 word=2 mask=0x2 when=after do=flip",
     "op=update where=labels iteration=1 word=9 mask=0x40000000 do=flip",
@@ -35,8 +36,16 @@ static const char *const lines[] = {
     "op=inertia where=labels iteration=1 word=9 mask=0x40000000 do=flip",
     "op=inertia where=total iteration=1 word=0 mask=0x4000 when=after do=flip",
     "op=rowhash where=hash iteration=1 word=50 mask=0x10 when=after do=flip",
-    "op=audit where=booked_words iteration=3 word=3 mask=0x10 do=flip",
-    "op=audit where=booked_counts iteration=3 word=3 mask=0x10 do=flip",
+    "op=range where=rows iteration=1 word=77 mask=0x40000000 do=flip",
+    "op=range where=max iteration=1 word=3 mask=0x10000000000000 when=after do=flip",
+    "op=moments where=rows iteration=1 word=77 mask=0x40000000 do=flip",
+    "op=moments where=sums iteration=1 word=3 mask=0x10000000 when=after do=flip",
+    "op=assign where=rows iteration=1 word=77 mask=0x40000000 do=flip",
+    "op=assign where=centroids iteration=1 word=7 value=0x0 do=replace",
+    "op=assign where=labels iteration=1 word=100 mask=0x1 when=after do=flip",
+    "op=assign where=labels iteration=2 word=100 mask=0x1 when=after do=flip",
+    "op=audit where=booked_words hit=3 word=3 mask=0x10 do=flip",
+    "op=audit where=booked_counts hit=3 word=3 mask=0x10 do=flip",
     "op=audit where=booked_labels hit=2 word=50 mask=0x40000000 do=flip",
 };
 

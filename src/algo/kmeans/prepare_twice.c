@@ -14,9 +14,7 @@
 #define ATTEMPTS 3
 
 static bool is_checked(const struct hf_fit *fit) {
-    const hf_context *ctx = fit->problem.ctx;
-    const bool device = ctx->device->id == HF_DEV_CUDA;
-    return hf_guard_checks(ctx, HF_FAULT_STATE) && (device || hf_ctx_is_host(ctx));
+    return hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE);
 }
 
 void hf_scan_carve_again(struct hf_scan *s, hf_carve *carve, int64_t chunk) {

@@ -10,6 +10,7 @@
 #include "algo/kmeans/loop/device_memory.h"
 #include "algo/kmeans/loop/digest.h"
 #include "algo/kmeans/loop/empty.h"
+#include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/iteration.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/guard/bounds.h"
@@ -22,6 +23,7 @@
 #include "algo/kmeans/loop/skip.h"
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "guard/guard.h"
 #include "ops/sums.h"
 #include "rows/reader.h"
 
@@ -142,6 +144,33 @@ static hf_status fetch_labels(const struct hf_fit_problem *problem, struct hf_la
     return hf_labels_check(problem, labels, 0, problem->n);
 }
 
+/* Labels in place once more, from another copy of the centroids. */
+static hf_status confirm_panel(void *job, const hf_array *panel, int64_t first) {
+    struct pass *p = job;
+    struct hf_fit *fit = p->fit;
+    struct hf_assign_bounds none;
+    struct hf_assign_args args = hf_lloyd_args(fit, panel, first, NULL, &none, &p->stats);
+    if (p->mirror)
+        args.labels = fit->labels.device + first;
+    return hf_assign(fit->problem.ctx, &args);
+}
+
+/* On a device the first labels, which come from nowhere, are found twice: of later ones it is known
+ * that who moved did right. Rows that pass in panels are not at hand any more. */
+static hf_status confirm_first(struct hf_fit *fit, struct hf_mirror *mirror) {
+    hf_context *ctx = fit->problem.ctx;
+    struct pass p = {.fit = fit, .mirror = mirror && mirror->block ? mirror : NULL};
+    if (!hf_finish_confirms(fit) || fit->data.rows.reader || !hf_guard_checks(ctx, HF_FAULT_MOVES))
+        return HF_OK;
+    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, confirm_panel, &p));
+    hf_guard_checked(ctx, HF_FAULT_MOVES, fit->problem.n);
+    if (p.stats.changed == 0)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_MOVES, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT, "%lld of the first labels came out twice differently: %s",
+                       (long long)p.stats.changed, hf_suspects(&fit->problem));
+}
+
 /* One iteration: labels, sums, inertia, new centroids. */
 static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_mirror *mirror) {
     const double begin = hf_now_s();
@@ -154,6 +183,8 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
     HF_TRY(hf_ledger_book(fit, stats.changed));
     HF_TRY(hf_ledger_check_old(fit));
+    if (run->iteration == 0)
+        HF_TRY(confirm_first(fit, mirror));
     const bool light = hf_light_mark(fit);
     if (light) {
         HF_TRY(fetch_labels(&fit->problem, &fit->labels));
