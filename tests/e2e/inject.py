@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""holdfast inject kmeans: campaigns end with one table however they are cut, one fault, rates, what is refused."""
+"""holdfast inject: campaigns end with one table however they are cut, one fault, rates, files, what is refused."""
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from cli import (CITIES, HOLDFAST, INPUT, USAGE, check, content, environment, equal, holdfast,  # noqa: E402
-                 loads, main, scratch, test)
+from cli import (CITIES, FAILED, HOLDFAST, INPUT, INTERRUPTED, RESOURCES, USAGE, check, content,  # noqa: E402
+                 environment, equal, holdfast, loads, main, scratch, start, test)
 
 FIT = ["inject", "kmeans", "--synthetic", "normal", "--rows", 300, "--columns", 6, "-k", 5, "--max-iter", 6]
 # Where no fault makes a wild address: what such a one meets may differ from process to process.
@@ -138,6 +139,56 @@ def what_is_refused():
     check("there is no 'kmean'" in holdfast("inject", "kmean", CITIES, code=USAGE).err, "another subject")
     check("both" in holdfast(*FIT[:4], CITIES, code=USAGE).err, "two data")
     holdfast("inject", "kmeans", scratch("missing.npy"), code=INPUT)
+    file = chain("file.mtx")
+    for folder in (file, file + "/in"):
+        holdfast(*FIT, "--faults", 1, "-o", folder, code=FAILED)
+
+
+def chain(name):
+    """A matrix whose rows are 4 on the diagonal and -1 beside it."""
+    path = scratch(name)
+    n = 400
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"%%MatrixMarket matrix coordinate real symmetric\n{n} {n} {2 * n - 1}\n")
+        f.writelines(f"{i} {i} 4\n" for i in range(1, n + 1))
+        f.writelines(f"{i + 1} {i} -1\n" for i in range(1, n))
+    return path
+
+
+@test
+def table_of_relax():
+    """Whole or not at all, and never in the place of the matrix."""
+    matrix = chain("chain.mtx")
+    args = ["inject", "relax", matrix, "--quiet", "-t", 2]
+    before = content(matrix)
+    check("overwritten" in holdfast(*args, "-o", matrix, code=USAGE).err and content(matrix) == before, "the matrix")
+    for place in (scratch(""), scratch("nowhere/x.tsv")):
+        check("cannot write" in holdfast(*args, "--faults", 3, "-o", place, code=FAILED).err, place)
+    out = scratch("relax.tsv")
+    check("masked" in holdfast(*args, "--faults", 40, "-o", out).out, "no table")
+    whole = content(out)
+    equal(len(whole.splitlines()), 41)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    holdfast(*args, "--faults", 400, "-o", out, code=RESOURCES, preexec_fn=limit)
+    equal(content(out), whole)
+    process = start(*args[:3], "-t", 2, "--faults", 1000000, "-o", out)
+    while b"50 of" not in process.stderr.read1(200):
+        check(process.poll() is None, "it ended by itself")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    equal(process.returncode, INTERRUPTED)
+    check(len(content(out).splitlines()) > 50 and content(out).endswith(b"\n"), "what there was is not there")
+
+
+@test
+def folder_of_gemm():
+    """Asked for before the work begins."""
+    file = chain("no-folder.mtx")
+    for folder in (file, file + "/in"):
+        result = holdfast("inject", "gemm", "-o", folder, code=FAILED)
+        check("cannot" in result.err and not result.out and "of 35" not in result.err, str(result))
 
 
 main()

@@ -67,11 +67,11 @@ double paper_coverage(const char *scheme, const char *form, int shape);
  * nothing is asked for. */
 int cheapest_scheme(const struct gemm_campaign *c, int form, int sil, int hft);
 
-/* Before the work begins; an exit code. */
-int make_campaign_folder(const char *folder);
+/* Before the work begins: could files be written there? An exit code. */
+int make_campaign_folder(hf_context *ctx, const char *folder);
 
-/* Write coverage.tsv, faults.tsv, timing.tsv, report.md and report.json into a folder; an exit
- * code. */
+/* Write coverage.tsv, faults.tsv, timing.tsv, report.md and report.json into a folder, all or none;
+ * an exit code. */
 int write_campaign(const struct gemm_campaign *c, const char *folder);
 
 /* The table of the report on a stream, in Markdown. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The files of a campaign against protected products. */
 #include "inject/gemm_campaign.h"
+#include "inject/text_files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -207,25 +208,14 @@ static void write_json(FILE *out, const struct gemm_campaign *c) {
     json_decref(root);
 }
 
-static int write_one(const char *folder, const char *name, const struct gemm_campaign *c,
-                     writer *write) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *out = fopen(path, "w");
-    if (out) {
-        write(out, c);
-        if (fclose(out) == 0)
-            return EXIT_DONE;
+int make_campaign_folder(hf_context *ctx, const char *folder) {
+    char path[4200];
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        tool_error("cannot make the folder %s: %s", tool_name_text(folder), strerror(errno));
+        return EXIT_FAILED;
     }
-    tool_error("cannot write %s: %s", tool_name_text(path), strerror(errno));
-    return EXIT_FAILED;
-}
-
-int make_campaign_folder(const char *folder) {
-    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
-        return EXIT_DONE;
-    tool_error("cannot make the folder %s: %s", tool_name_text(folder), strerror(errno));
-    return EXIT_FAILED;
+    snprintf(path, sizeof path, "%s/report.json", folder);
+    return tool_writable(ctx, path);
 }
 
 int write_campaign(const struct gemm_campaign *c, const char *folder) {
@@ -237,10 +227,13 @@ int write_campaign(const struct gemm_campaign *c, const char *folder) {
                  {"timing.tsv", write_timing},
                  {"report.md", write_report},
                  {"report.json", write_json}};
+    struct text_files texts;
+    text_files_open(&texts, folder);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const int code = write_one(folder, files[i].name, c, files[i].write);
-        if (code != EXIT_DONE)
-            return code;
+        FILE *out = text_files_begin(&texts);
+        if (out)
+            files[i].write(out, c);
+        text_files_end(&texts, files[i].name);
     }
-    return EXIT_DONE;
+    return text_files_close(&texts);
 }

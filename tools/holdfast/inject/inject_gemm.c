@@ -275,7 +275,7 @@ int inject_gemm(int argc, char **argv) {
     in.campaign.on_gpu = !is_cpu(ctx);
     if (in.campaign.every < 0)
         in.campaign.every = is_cpu(ctx) ? 1 : DEVICE_EVERY;
-    int code = in.folder ? make_campaign_folder(in.folder) : EXIT_DONE;
+    int code = in.folder ? make_campaign_folder(ctx, in.folder) : EXIT_DONE;
     if (code == EXIT_DONE)
         code = run(ctx, &in);
     hf_context_destroy(ctx);

@@ -18,7 +18,9 @@ struct inject {
     hf_relax_opts relax;
     hf_dev_relax_plan plan;
     bool quiet;
-    FILE *file; /* a line for each fault; NULL: none */
+    hf_file_set *file; /* a line for each fault; NULL: none */
+    hf_status written;
+    int os_error; /* where that failed */
     int64_t tally[KINDS][HF_DEV_OUTCOMES], done;
     double most_extra[KINDS]; /* iterations, of those without the fault */
 };
@@ -42,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     struct inject *in = state->input;
     switch (key) {
     case 'o':
-        in->output = tool_path(state, "--output", arg);
+        in->output = tool_out_path(state, "--output", arg);
         break;
     case KEY_FAULTS:
         in->plan.faults = tool_int(state, "--faults", arg, 1, 100000000);
@@ -93,6 +95,23 @@ static const struct argp argp = {
     NULL,
     NULL};
 
+static void write_line(struct inject *in, const hf_dev_relax_trial *t) {
+    char line[512];
+    const int length = snprintf(
+        line, sizeof line,
+        "%lld\t%s\t%s\t%s\t%lld\t%d\t%llu\t%s\t%lld\t%lld\t%.3e\t%lld\t%lld\t%lld\t%lld\n",
+        (long long)t->number, hf_relax_method_name(t->method),
+        t->precond == HF_PRECOND_BLOCKS ? "blocks" : "-",
+        hf_dev_relax_fault_name((int)t->fault.kind), (long long)t->fault.iteration, t->fault.bit,
+        (unsigned long long)t->fault.seed, hf_dev_outcome_name((int)t->outcome),
+        (long long)t->healthy, (long long)t->iterations, t->residual,
+        (long long)t->told.missed_forecasts, (long long)t->told.rollbacks,
+        (long long)t->told.reloads, (long long)t->told.takeovers);
+    errno = 0;
+    in->written = hf_file_set_append(in->file, line, (size_t)length);
+    in->os_error = errno;
+}
+
 static int note(void *user, const hf_dev_relax_trial *t) {
     struct inject *in = user;
     const double extra = (double)(t->iterations - t->healthy) / (double)t->healthy;
@@ -101,19 +120,10 @@ static int note(void *user, const hf_dev_relax_trial *t) {
     if (t->outcome != HF_DEV_DETECTED && extra > in->most_extra[t->fault.kind])
         in->most_extra[t->fault.kind] = extra;
     if (in->file != NULL)
-        fprintf(in->file,
-                "%lld\t%s\t%s\t%s\t%lld\t%d\t%llu\t%s\t%lld\t%lld\t%.3e\t%lld\t%lld\t%lld\t%lld\n",
-                (long long)t->number, hf_relax_method_name(t->method),
-                t->precond == HF_PRECOND_BLOCKS ? "blocks" : "-",
-                hf_dev_relax_fault_name((int)t->fault.kind), (long long)t->fault.iteration,
-                t->fault.bit, (unsigned long long)t->fault.seed,
-                hf_dev_outcome_name((int)t->outcome), (long long)t->healthy,
-                (long long)t->iterations, t->residual, (long long)t->told.missed_forecasts,
-                (long long)t->told.rollbacks, (long long)t->told.reloads,
-                (long long)t->told.takeovers);
+        write_line(in, t);
     if (!in->quiet && in->done % 50 == 0)
         fprintf(stderr, "\r%lld of %lld ", (long long)in->done, (long long)in->plan.faults);
-    return interrupt_seen();
+    return in->written != HF_OK || interrupt_seen();
 }
 
 static void print_tally(const struct inject *in) {
@@ -136,51 +146,59 @@ static void print_tally(const struct inject *in) {
     }
 }
 
-static int open_output(struct inject *in) {
-    if (in->output == NULL)
-        return EXIT_DONE;
-    in->file = fopen(in->output, "w");
-    if (in->file == NULL) {
-        tool_error("%s cannot be written: %s", tool_name_text(in->output), strerror(errno));
-        return EXIT_RESOURCES;
-    }
-    fputs("number\tmethod\tprecond\tfault\titeration\tbit\tseed\toutcome\thealthy\titerations\t"
-          "residual\tmissed_forecasts\trollbacks\treloads\ttakeovers\n",
-          in->file);
-    return EXIT_DONE;
+static hf_status open_output(struct inject *in, hf_context *ctx) {
+    static const char head[] =
+        "number\tmethod\tprecond\tfault\titeration\tbit\tseed\toutcome\thealthy\titerations\t"
+        "residual\tmissed_forecasts\trollbacks\treloads\ttakeovers\n";
+    hf_status status = hf_file_set_create(ctx, &in->file);
+    if (status == HF_OK)
+        status = hf_file_set_begin(in->file, in->output, HF_DTYPE_NONE, 0, 0);
+    if (status == HF_OK)
+        status = hf_file_set_append(in->file, head, strlen(head));
+    return status;
+}
+
+static hf_status close_output(struct inject *in) {
+    if (in->written == HF_OK)
+        in->written = hf_file_set_end(in->file);
+    return in->written == HF_OK ? hf_file_set_commit(in->file, NULL) : in->written;
 }
 
 static int run(struct inject *in, hf_context *ctx, hf_sparse *matrix) {
-    int code = open_output(in);
-    if (code != EXIT_DONE)
-        return code;
+    errno = 0;
+    hf_status status = in->output ? open_output(in, ctx) : HF_OK;
+    if (status != HF_OK)
+        return tool_fail(ctx, status, STAGE_WRITE);
     in->plan.a = hf_sparse_csr(matrix);
     in->plan.opts = &in->relax;
     interrupt_watch();
-    const hf_status status = hf_dev_relax_campaign(ctx, &in->plan, note, in);
-    if (!in->quiet)
+    status = hf_dev_relax_campaign(ctx, &in->plan, note, in);
+    if (!in->quiet && in->done >= 50)
         fputs("\r                              \r", stderr);
-    if (in->file != NULL && fclose(in->file) != 0) {
-        tool_error("%s cannot be written: %s", tool_name_text(in->output), strerror(errno));
-        code = EXIT_RESOURCES;
-    }
     if (status != HF_OK)
         return tool_fail(ctx, status, STAGE_COMPUTE);
+    errno = in->os_error;
+    status = in->file ? close_output(in) : HF_OK;
+    if (status != HF_OK)
+        return tool_fail(ctx, status, STAGE_WRITE);
     print_tally(in);
-    return code;
+    return interrupt_seen() ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
 int inject_relax(int argc, char **argv) {
     struct inject in = {.plan = {.seed = 1, .faults = 2640}, .context.device = "cpu"};
     hf_context *ctx = NULL;
     hf_sparse *matrix = NULL;
-    argp_parse(&argp, argc, argv, 0, NULL, &in);
+    tool_parse(&argp, argc, argv, &in);
+    if (tool_spare(in.output, &in.matrix, 1) != EXIT_DONE)
+        return EXIT_USAGE;
     errno = 0;
     hf_status status = hf_context_create(&ctx, &in.context);
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
     status = hf_sparse_open(ctx, in.matrix, in.context.memory_bytes, &matrix);
     const int code = status == HF_OK ? run(&in, ctx, matrix) : tool_fail(ctx, status, STAGE_READ);
+    hf_file_set_destroy(in.file);
     hf_sparse_close(matrix);
     hf_context_destroy(ctx);
     return code;

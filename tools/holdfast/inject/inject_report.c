@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/inject_report.h"
-#include <errno.h>
+#include "inject/text_files.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,18 +184,6 @@ void inject_report_print(const struct inject_report *r, FILE *out) {
 
 /* ---- files */
 
-static FILE *create(const char *dir, const char *name, char *path, size_t bytes) {
-    snprintf(path, bytes, "%s/%s", dir, name);
-    return fopen(path, "w");
-}
-
-static int finish(FILE *file, const char *path, bool good) {
-    if (file && fclose(file) == 0 && good)
-        return EXIT_DONE;
-    tool_error("%s: cannot be written: %s", tool_name_text(path), strerror(errno));
-    return EXIT_RESOURCES;
-}
-
 static void print_bits(const struct inject_report *r, FILE *out) {
     fprintf(out, "place\tbit\tfaults\tactivated\ttold\tconsequential\tsilent\tdied\toff_silent\n");
     for (int i = 0; i < r->places; i++)
@@ -210,23 +198,23 @@ static void print_bits(const struct inject_report *r, FILE *out) {
 }
 
 int inject_report_write(const struct inject_report *r) {
-    const char *dir = r->options->out_dir;
-    char path[4200];
-    FILE *file = create(dir, "coverage.tsv", path, sizeof path);
-    if (file)
-        print_bits(r, file);
-    int code = finish(file, path, true);
-    if (code != EXIT_DONE)
-        return code;
-    file = create(dir, "report.md", path, sizeof path);
-    if (file)
-        inject_report_print(r, file);
-    code = finish(file, path, true);
-    if (code != EXIT_DONE)
-        return code;
-    file = create(dir, "report.json", path, sizeof path);
+    struct text_files texts;
+    text_files_open(&texts, r->options->out_dir);
+    FILE *out = text_files_begin(&texts);
+    if (out)
+        print_bits(r, out);
+    text_files_end(&texts, "coverage.tsv");
+    out = text_files_begin(&texts);
+    if (out)
+        inject_report_print(r, out);
+    text_files_end(&texts, "report.md");
+    out = text_files_begin(&texts);
     json_t *root = inject_report_json(r);
-    const bool good = file && json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) > 0;
+    if (out) {
+        json_dumpf(root, out, JSON_INDENT(2));
+        fputc('\n', out);
+    }
     json_decref(root);
-    return finish(file, path, good);
+    text_files_end(&texts, "report.json");
+    return text_files_close(&texts);
 }

@@ -15,7 +15,7 @@
 
 static int failed(const char *path, const char *what) {
     tool_error("%s: %s: %s", tool_name_text(path), what, strerror(errno));
-    return errno == ENOSPC || errno == ENOMEM ? EXIT_RESOURCES : EXIT_INPUT;
+    return tool_exit_code(HF_E_IO, errno, STAGE_WRITE);
 }
 
 static char *join(const char *dir, const char *name) {
