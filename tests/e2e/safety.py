@@ -71,6 +71,11 @@ def redundant(folder):
     assert vote["outvoted"] == 2 and vote["majority"] == 2
     assert np.array_equal(np.load(c), np.load(a) @ np.load(b))
     run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "0", code=5)
+    run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "2", code=2)
+    assert "exit code 3" in run("diagnose", "--cores", CORE, "--plant", CORE, "--safe-state", "exit 3", code=5).stderr
+    run("diagnose", a, b, "--same-core", "-o", os.path.join(folder, "c.csv"), code=2)
+    done = run("diagnose", a, b, "--same-core", "-o", folder, code=1)
+    assert not done.stdout and "folder" in done.stderr
     run("diagnose", a, a, "--same-core", code=3)
     vote = json.loads(run("diagnose", a, b, "--device", "cpu,cpu,cpu", "--plant", "0", "--json").stdout)
     assert vote["outvoted"] == 0 and vote["replicas"][0]["device"] == "cpu"
@@ -82,7 +87,7 @@ def redundant(folder):
         got = np.load(c)
         assert got.dtype == (np.int32 if kind is np.int8 else kind)
         assert np.array_equal(got, np.load(a) @ np.load(b)), kind
-    assert "one type" in run("diagnose", a, b + ".npy", code=3).stderr
+    assert f"{a} is of f32 and {b}.npy of" in run("diagnose", a, b + ".npy", code=3).stderr
 
 
 def protected(folder):
@@ -227,6 +232,9 @@ def screen():
     assert all(s.startswith("not ok") and s.endswith(f"on core {CORE}") for s in wrong)
     assert any(s.startswith("1..") for s in lines)
     run("screen", "--level", "endless", code=2)
+    for plant in ("30000", CORE + ":no_such_kernel"):
+        assert "--plant" in run("screen", "--seconds", "1", "--plant", plant, code=2).stderr
+    assert "no device" in run("screen", "--device", "none", code=2).stderr
 
 
 def script(path, lines):

@@ -248,6 +248,13 @@ static hf_status choose_cores(struct screen *s) {
     return s->cores > 0 ? HF_OK : HF_E_ARG;
 }
 
+static bool can_plant(const struct screen *s) {
+    bool found = s->opts->plant == 0;
+    for (int c = 0; c < s->cores; c++)
+        found = found || s->core[c] == s->opts->plant - 1;
+    return found;
+}
+
 hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *result) {
     hf_dev_screen_opts full = opts ? *opts : (hf_dev_screen_opts){0};
     full.seconds = full.seconds > 0 ? full.seconds : 10;
@@ -264,7 +271,7 @@ hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *re
     (void)pthread_mutex_init(&s->lock, NULL);
     hf_status status = choose_cores(s);
     if (status == HF_OK)
-        status = screen_all(s);
+        status = can_plant(s) ? screen_all(s) : HF_E_ARG;
     hf_screen_products_close(s);
     hf_screen_clear(s);
     hf_screen_gpu_close(s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/inject_options.h"
+#include "find_kernel.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,16 +84,6 @@ static const struct argp_option table[] = {
     {"quiet", 'q', NULL, 0, "No progress", 3},
     {"list", KEY_LIST, NULL, 0, "List places, acts and models, and do nothing else", 3},
     {0}};
-
-/* The kernel of that name, of all ops. */
-static bool find_kernel(const char *name, hf_dev_kernel *kernel) {
-    hf_dev_op op;
-    for (int i = 0; hf_dev_op_at(i, &op); i++)
-        for (int j = 0; hf_dev_kernel_at(op.name, j, kernel); j++)
-            if (strcmp(kernel->name, name) == 0)
-                return true;
-    return false;
-}
 
 /* As HF_KERNEL_<OP> of the environment does. */
 static void set_kernel(struct inject_options *o, struct argp_state *state, const char *text) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum key {
     KEY_INTERVAL = 256,
@@ -65,6 +66,10 @@ static void check(const struct diagnose *d, struct argp_state *state) {
     if (files && (d->opts.interval_s > 0 || d->opts.tests > 0 || d->cores > 0 || d->safe_state))
         argp_error(state,
                    "--interval, --tests, --cores and --safe-state are for the periodic test");
+    const int replicas = d->replicas ? d->replicas : HF_MAX_REPLICAS;
+    if (files && d->opts.plant > replicas)
+        argp_error(state, "--plant %d: there are replicas 0 to %d", d->opts.plant - 1,
+                   replicas - 1);
 }
 
 static error_t parse_redundant(int key, char *arg, struct argp_state *state) {
@@ -77,7 +82,7 @@ static error_t parse_redundant(int key, char *arg, struct argp_state *state) {
         d->same_core = true;
         return 0;
     case 'o':
-        d->out = tool_path(state, "--output", arg);
+        d->out = tool_npy_out_path(state, "--output", arg);
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
@@ -181,7 +186,9 @@ static int on_unsafe(void *user, const hf_diagnosis *test) {
     if (d->safe_state) {
         const int rc = system(d->safe_state); /* NOLINT(cert-env33-c): it is what the user asks */
         if (rc != 0)
-            tool_error("the command for the safe state failed (%d): %s", rc, d->safe_state);
+            tool_error("the command for the safe state %s %d: %s",
+                       WIFEXITED(rc) ? "ended with exit code" : "was killed by signal",
+                       WIFEXITED(rc) ? WEXITSTATUS(rc) : WTERMSIG(rc), d->safe_state);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast screen: is this machine's arithmetic right? */
+#include "find_kernel.h"
 #include "interrupt.h"
 #include "tool.h"
 
@@ -59,6 +60,7 @@ static const struct argp_option options[] = {
 };
 
 static void parse_plant(struct screening *s, struct argp_state *state, const char *arg) {
+    hf_dev_kernel kernel;
     char *colon;
     snprintf(s->plant, sizeof s->plant, "%s", arg);
     colon = strchr(s->plant, ':');
@@ -66,6 +68,8 @@ static void parse_plant(struct screening *s, struct argp_state *state, const cha
         *colon = '\0';
     s->opts.plant = 1 + (int)tool_int(state, "--plant", s->plant, 0, 32767);
     s->opts.plant_kernel = colon ? colon + 1 : NULL;
+    if (colon && !find_kernel(colon + 1, &kernel))
+        argp_error(state, "--plant %s: there is no such kernel; 'holdfast info' lists them", arg);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -307,9 +311,13 @@ static int run(struct screening *s) {
     (void)hf_diagnose(&once, &golden);
     const hf_status status = hf_dev_screen(&s->opts, &result);
     if (status != HF_OK) {
-        tool_error("the screen could not be made: %s%s%s", hf_status_text(status),
-                   is_gpu(s) ? ": " : "", is_gpu(s) ? hf_last_error(NULL) : "");
-        return status == HF_E_NOMEM ? EXIT_RESOURCES : EXIT_NOT_RUN;
+        const char *why = is_gpu(s) ? hf_last_error(NULL) : "";
+        if (status == HF_E_ARG && !why[0])
+            why = "the core of --plant is none of those that are screened";
+        tool_error("the screen could not be made: %s", why[0] ? why : hf_status_text(status));
+        return status == HF_E_NOMEM ? EXIT_RESOURCES
+               : status == HF_E_ARG ? EXIT_USAGE
+                                    : EXIT_NOT_RUN;
     }
     return conclude(s, &result, &golden);
 }

@@ -45,8 +45,8 @@ static int open_matrix(const struct diagnose *d, struct matrices *m, int which) 
         return EXIT_INPUT;
     }
     if (which == 1 && dtype != m->args.dtype) {
-        tool_error("%s is of %s and %s of %s: save both as one type", tool_name_text(d->file[0]),
-                   hf_dtype_name(m->args.dtype), tool_name_text(d->file[1]), hf_dtype_name(dtype));
+        tool_error("%s is of %s and %s of %s: save both as one type", d->file[0],
+                   hf_dtype_name(m->args.dtype), d->file[1], hf_dtype_name(dtype));
         return EXIT_INPUT;
     }
     m->args.dtype = dtype;
@@ -154,6 +154,8 @@ int diagnose_replicas(const struct diagnose *d) {
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
     int code = tool_spare(d->out, d->file, 2);
+    if (code == EXIT_DONE)
+        code = tool_writable(m.ctx, d->out);
     if (code == EXIT_DONE)
         code = open_matrices(d, &m);
     if (code == EXIT_DONE)
