@@ -272,6 +272,10 @@ def refused():
             ([easy(), "--method", "sor"], USAGE, ["--method", "must be one of"]),
             ([easy(), "--precond", "blocks"], USAGE, ["--precond goes with"]),
             ([easy(), "--sweeps", "3", "--method", "cg"], USAGE, ["--sweeps goes with"]),
+            ([easy(), "--overlap", "2", "--method", "jacobi"], USAGE, ["--method schwarz"]),
+            ([easy(), "--coarse", "on", "--method", "async"], USAGE, ["--method schwarz"]),
+            ([easy(), "--spares", "1", "--method", "async"], USAGE, ["--timing free"]),
+            ([easy(), "--method", "gauss-seidel", "--one-launch", "on"], RESOURCES, ["leave --one-launch out"]),
             ([write_mtx("large.mtx", 10000, grid(100, 4.0)), "--memory", "1M"], RESOURCES, ["--memory"])):
         result = holdfast("solve", *args, code=code)
         for word in words:

@@ -225,6 +225,10 @@ static bool set_file(struct solve_options *o, struct argp_state *state, int key,
     }
 }
 
+static bool is_cpu(const struct solve_options *o) {
+    return !o->context.device || strcmp(o->context.device, "cpu") == 0;
+}
+
 static void check(const struct solve_options *o, struct argp_state *state) {
     const hf_relax_method method = o->relax.method;
     if (!o->matrix)
@@ -241,6 +245,10 @@ static void check(const struct solve_options *o, struct argp_state *state) {
         argp_error(state, "--exchange goes with --devices");
     if (o->relax.local_sweeps && method != HF_RELAX_ASYNC)
         argp_error(state, "--sweeps goes with --method async");
+    if ((o->relax.overlap || o->relax.coarse) && method && method != HF_RELAX_SCHWARZ)
+        argp_error(state, "--overlap and --coarse go with --method schwarz");
+    if (o->relax.spares && o->relax.timing != HF_TIMING_FREE && is_cpu(o))
+        argp_error(state, "--spares goes with --timing free on a CPU");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
