@@ -260,7 +260,8 @@ HF_API int hf_dev_tune_path(char *path, size_t bytes);
 HF_API hf_status hf_dev_tune_check(hf_context *ctx);
 
 /* Write the winners of earlier hf_dev_time() calls with checked_only into a tuning file, whole or
- * not at all; what it holds of other kinds of call stays. path NULL: where the planner looks. */
+ * not at all; what it holds of other kinds of call stays. path NULL: where the planner looks. With
+ * a count of 0 it is asked whether this can be done. HF_E_DATA: another file is there. */
 HF_API hf_status hf_dev_tune_write(hf_context *ctx, const char *path, const hf_dev_timing *winners,
                                    int count);
 

@@ -104,8 +104,13 @@ static hf_status add(hf_context *ctx, const char *path, const struct hf_tune *ad
     if (!path)
         make_parents(path = own);
     HF_TRY(hf_tune_load(path, &old, &ctx->error));
-    hf_status status = merge(ctx, &old, added, &all);
-    if (status == HF_OK)
+    hf_status status = HF_OK;
+    if (old.count == 0 && old.odd > 0 && !old.refused)
+        status = hf_ctx_fail(ctx, HF_E_DATA,
+                             "%s is there already and is no tuning file: name another", path);
+    if (status == HF_OK && added->count > 0)
+        status = merge(ctx, &old, added, &all);
+    if (status == HF_OK && added->count > 0)
         status = hf_tune_save(path, &all, &ctx->error);
     hf_tune_clear(&old);
     hf_tune_clear(&all);

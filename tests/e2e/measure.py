@@ -73,6 +73,9 @@ def usage():
                            (["--shape", "1,1,1"] * 257, "256 shapes"), (["more"], "argument")):
             result = holdfast(verb, *args, code=USAGE)
             check(word in result.err, f"lacks {word}\n{result}")
+    result = holdfast("bench", "--kernel", "none", code=USAGE)
+    check("no such kernel" in result.err and result.out == "", str(result))
+    check("plan: assign takes" in holdfast("plan", "assign", code=USAGE).err, "a colon before nothing")
 
 
 @test
@@ -85,6 +88,10 @@ def bad_suites():
                        ((fine + "\n") * 257, 257)):
         result = holdfast("bench", "--suite", write("bad.txt", text), code=INPUT)
         check(f"bad.txt: line {line} " in result.err and result.out == "", str(result))
+    for verb, path, word in (("bench", write("comment.txt", "# nothing\n"), "no call"),
+                             ("tune", scratch(""), "directory")):
+        result = holdfast(verb, "--suite", path, code=INPUT)
+        check(word in result.err and result.out == "", str(result))
     result = holdfast("tune", "--suite", scratch("none.txt"), code=INPUT)
     check("none.txt: No such file" in result.err, str(result))
 
@@ -101,6 +108,10 @@ def tuned_plans_are_followed():
     result = holdfast("tune", *QUICK, "--shape", "1,1,1", "-o", scratch("no/such.tune"), code=FAILED)
     check("no/such.tune" in result.err and result.out == "", f"measured before it looked\n{result}")
     equal(content(path), before)
+    other = write("notes.txt", "not to be lost\n")
+    result = holdfast("tune", *QUICK, "--shape", "1,1,1", "-o", other, code=INPUT)
+    check("no tuning file" in result.err and result.out == "", str(result))
+    equal(content(other), b"not to be lost\n")
 
 
 @test

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * holdfast bench: time kernels and say how far they are from what this machine can do. */
+#include "find_kernel.h"
 #include "kernels/shapes.h"
 #include <errno.h>
 #include <string.h>
@@ -42,11 +43,15 @@ static const char *data_kind(struct argp_state *state, const char *text) {
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct bench *b = state->input;
+    hf_dev_kernel kernel;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &b->shapes;
         return 0;
     case KEY_KERNEL:
+        if (strcmp(arg, "all") != 0 && !find_kernel(arg, &kernel))
+            argp_error(state, "--kernel %s: there is no such kernel; 'holdfast info' lists them",
+                       arg);
         b->shapes.time.kernel = arg;
         return 0;
     case KEY_DATA:

@@ -96,8 +96,10 @@ int cmd_tune(int argc, char **argv) {
     errno = 0;
     const hf_status status = hf_context_create(&ctx, &t.shapes.context);
     code = status == HF_OK ? tool_writable(ctx, t.output) : tool_fail(NULL, status, STAGE_OPEN);
-    if (code == EXIT_DONE)
-        code = run(&t, ctx);
+    if (code == EXIT_DONE) {
+        const hf_status place = hf_dev_tune_write(ctx, t.output, NULL, 0);
+        code = place == HF_OK ? run(&t, ctx) : tool_fail(ctx, place, STAGE_WRITE);
+    }
     hf_context_destroy(ctx);
     return code;
 }

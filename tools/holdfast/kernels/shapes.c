@@ -137,8 +137,8 @@ void shapes_add(struct shapes *shapes, struct argp_state *state, const char *op,
     hf_dev_shape shape = common_shape(shapes, state, &info);
     snprintf(copy, sizeof copy, "%s", text);
     if (!take_dims(&info, words, split(copy, ",", words), &shape))
-        argp_error(state, "%s: %s takes %s, each a whole number of 1 or more", text, op,
-                   list(info.dim, HF_DEV_DIMS));
+        argp_error(state, "%s%s%s takes %s, each a whole number of 1 or more", text,
+                   text[0] ? ": " : "", op, list(info.dim, HF_DEV_DIMS));
     if (!add(shapes, &info, &shape))
         argp_error(state, "more than " MANY);
 }
@@ -288,12 +288,16 @@ int shapes_read(struct shapes *shapes) {
         line[strcspn(line, "#\n")] = '\0';
         wrong = whole ? read_line(shapes, line) : "is too long";
     }
-    if (!wrong && ferror(file))
-        wrong = "cannot be read";
-    fclose(file);
+    const bool failed = ferror(file) != 0;
     if (wrong)
         tool_error("--suite %s: line %d %s", path, number, wrong);
-    return wrong ? EXIT_INPUT : EXIT_DONE;
+    else if (failed)
+        tool_error("--suite %s: %s", path, strerror(errno));
+    else if (shapes->count == 0)
+        tool_error("--suite %s: holds no call%s%s", path, shapes->op ? " of op " : "",
+                   shapes->op ? shapes->op : "");
+    fclose(file);
+    return wrong || failed || shapes->count == 0 ? EXIT_INPUT : EXIT_DONE;
 }
 
 const char *shapes_types_text(const hf_dev_op *op, const hf_dev_shape *shape) {
