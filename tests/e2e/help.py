@@ -8,6 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from cli import INPUT, ROOT, USAGE, check, equal, holdfast, loads, main, test  # noqa: E402
 
 VERBS = re.findall(r"^COMMAND\((\w+)", open(os.path.join(ROOT, "tools/holdfast/commands.def")).read(), re.M)
+SECOND = [["bench", "portability"], ["bench", "relax"], ["inject", "gemm"], ["inject", "relax"], ["inject", "kmeans"]]
 
 
 @test
@@ -69,8 +70,11 @@ def manual_is_complete():
         manual = f.read().replace("\\-", "-")
     for verb in VERBS:
         check(re.search(rf"holdfast {verb}\b", manual), f"the manual does not mention {verb}")
-        for option in re.findall(r"^ .*?(--[a-z][a-z0-9-]*)", holdfast(verb, "--help").out, re.M):
-            check(option in manual, f"the manual does not mention {option} of {verb}")
+    for words in [[verb] for verb in VERBS] + SECOND:
+        text = holdfast(*words, "--help").out
+        check("Mandatory or optional" not in text, f"argp's remark in the help of {words}")
+        for option in re.findall(r"^ .*?(--[a-z][a-z0-9-]*)", text, re.M):
+            check(option in manual, f"the manual does not mention {option} of {words}")
 
 
 @test

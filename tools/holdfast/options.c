@@ -12,17 +12,12 @@
 
 const char *argp_program_bug_address = NULL;
 
-/* argp's remark on short and long options is longer than it is useful. */
-static char *filter_help(int key, const char *text, void *input) {
-    (void)input;
-    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
-}
-
 void tool_parse(const struct argp *argp, int argc, char **argv, void *input) {
-    struct argp filtered = *argp;
-    filtered.help_filter = filter_help;
+    /* argp's remark on short and long options is longer than it is useful; a filter of its help
+     * does not see it */
+    (void)setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     suggest_option(argp, argc, argv);
-    const error_t failed = argp_parse(&filtered, argc, argv, 0, NULL, input);
+    const error_t failed = argp_parse(argp, argc, argv, 0, NULL, input);
     if (failed) {
         tool_error("%s", strerror(failed));
         exit(failed == ENOMEM ? EXIT_RESOURCES : EXIT_USAGE);
