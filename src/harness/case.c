@@ -22,12 +22,13 @@
 /* Never a byte that zeroing, NaN filling or a neighbour would leave behind. */
 static char canary_byte(int i) { return (char)(0xC3 ^ (i * 29)); }
 
-void hf_canary_fill(char *p) {
+static void canary_fill(char *p) {
     for (int i = 0; i < HF_CANARY_BYTES; i++)
         p[i] = canary_byte(i);
 }
 
-int hf_canary_broken(const char *p) {
+/* Offset of the first byte that was overwritten, or -1. */
+static int canary_broken(const char *p) {
     for (int i = 0; i < HF_CANARY_BYTES; i++)
         if (p[i] != canary_byte(i))
             return i;
@@ -42,8 +43,8 @@ static char *guarded_alloc(size_t bytes, char **ptr) {
     if (!block)
         return NULL;
     *ptr = block + HF_CANARY_BYTES;
-    hf_canary_fill(block);
-    hf_canary_fill(*ptr + bytes);
+    canary_fill(block);
+    canary_fill(*ptr + bytes);
     return block;
 }
 
@@ -181,8 +182,8 @@ bool hf_case_intact(const struct hf_case *c, char *why, size_t why_bytes) {
     for (int i = 0; i < c->bufs; i++) {
         const struct hf_case_buf *b = &c->buf[i];
         const char *kind = b->out ? "out" : b->state ? "state" : "in";
-        const int before = hf_canary_broken(b->block);
-        const int after = hf_canary_broken(b->ptr + b->bytes);
+        const int before = canary_broken(b->block);
+        const int after = canary_broken(b->ptr + b->bytes);
         if (before >= 0 || after >= 0) {
             const int off = before >= 0 ? before - HF_CANARY_BYTES : after;
             snprintf(why, why_bytes, "wrote out of bounds: buffer %d (%s, %zu bytes), %d bytes %s",
@@ -266,7 +267,7 @@ bool hf_case_near(const struct hf_case *c, const struct hf_op *op, void *const *
 bool hf_bench_ws_init(struct hf_bench_ws *ws, const struct hf_device *device, void *stream,
                       size_t bytes, int poison) {
     char canary[HF_CANARY_BYTES];
-    hf_canary_fill(canary);
+    canary_fill(canary);
     *ws = (struct hf_bench_ws){.device = device, .stream = stream, .bytes = bytes};
     ws->block = device->alloc(stream, bytes + (size_t)2 * HF_CANARY_BYTES);
     if (!ws->block)
@@ -282,7 +283,7 @@ int hf_bench_ws_broken(const struct hf_bench_ws *ws) {
         char canary[HF_CANARY_BYTES];
         const char *from = side < 0 ? ws->block : ws->ptr + ws->bytes;
         if (ws->device->copy(ws->stream, canary, from, HF_CANARY_BYTES) != HF_OK ||
-            hf_canary_broken(canary) >= 0)
+            canary_broken(canary) >= 0)
             return side;
     }
     return 0;

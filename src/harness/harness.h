@@ -73,10 +73,6 @@ bool hf_case_run(hf_context *ctx, const struct hf_kernel *kernel, struct hf_case
 bool hf_case_right(const struct hf_subject *subject, const struct hf_case *c, void *const *ref,
                    char *why, size_t why_bytes);
 
-void hf_canary_fill(char *p);
-/* Offset of the first byte that was overwritten, or -1. */
-int hf_canary_broken(const char *p);
-
 /* Does the kernel take this case: type, shape? */
 bool hf_kernel_takes(const struct hf_kernel *kernel, const struct hf_op *op,
                      const struct hf_call *call);

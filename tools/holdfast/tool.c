@@ -54,26 +54,27 @@ int tool_exit_code(hf_status status, int os_error, enum tool_stage stage) {
     return EXIT_FAILED;
 }
 
-void tool_error(const char *fmt, ...) {
-    char text[8192];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    fprintf(stderr, "holdfast: %s\n", tool_printable(text));
-}
-
-char *tool_printable(char *text) {
+/* ? for control characters: a file name must not write to the terminal. */
+static char *printable(char *text) {
     for (char *p = text; *p; p++)
         if (iscntrl((unsigned char)*p))
             *p = '?';
     return text;
 }
 
+void tool_error(const char *fmt, ...) {
+    char text[8192];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    fprintf(stderr, "holdfast: %s\n", printable(text));
+}
+
 const char *tool_name_text(const char *name) {
     static char text[4200];
     snprintf(text, sizeof text, "%s", name);
-    return tool_printable(text);
+    return printable(text);
 }
 
 int tool_fail_with(const hf_context *ctx, hf_status status, enum tool_stage stage,

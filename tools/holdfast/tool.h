@@ -47,9 +47,6 @@ struct tool_word {
     const char *library, *command; /* NULL: the end of a list */
 };
 
-/* Put ? for control characters: a file name must not write to the terminal. */
-char *tool_printable(char *text);
-
 /* A printable copy of a file name; lives until the next call. */
 const char *tool_name_text(const char *name);
 
