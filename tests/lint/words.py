@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Text of the tree: the SPDX line, length of lines and files, and words that have no place here."""
+"""Text of the tree: the SPDX line, length of lines and files, words that have no place here, and links of pages."""
+import os
 import re
 
-from common import files, finish, text
+from common import ROOT, files, finish, text
 
 CODE = (".c", ".h", ".def", ".cu", ".cuh", ".cl", ".py", ".sh", ".cmake")
 MAX_COLUMNS = {".py": 120, ".sh": 120}  # 100 for all others
@@ -23,6 +24,26 @@ FLOAT64 = re.compile(r"\bdouble\d*\b|"
                      r"(?<![\w.])(?:0x[\da-fA-F.]+p[-+]?\d+|\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])")
 # Numbers of one's own machine may stand in measured results; names of flags in what forbids them.
 EXEMPT = ("docs/", "CHANGELOG.md", "README.md", "tests/lint/words.py", "bench/")
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)")
+
+
+def anchors(path):
+    heads = re.findall(r"^#+ (.*)", text(path), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in heads}
+
+
+def links(path):
+    """A link leads to a file of the tree, and to a heading of it."""
+    content = text(path)
+    for match in LINK.finditer(content):
+        name, anchor = match.groups()
+        target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        if not os.path.exists(os.path.join(ROOT, target)):
+            yield f"{path}:{line_of(content, match.start())}: no file {name}"
+        elif anchor and target.endswith(".md") and anchor not in anchors(target):
+            yield f"{path}:{line_of(content, match.start())}: {target} has no heading #{anchor}"
 
 
 def line_of(content, position):
@@ -60,6 +81,8 @@ def main():
     problems = []
     for path in texts:
         problems += check(path)
+        if path.endswith(".md"):
+            problems += links(path)
         if path.endswith((".c", ".h")):
             names.setdefault(path.split("/")[-1], []).append(path)
     for name, paths in sorted(names.items()):
