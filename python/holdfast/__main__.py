@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import runpy
 import sys
@@ -13,6 +14,13 @@ _USAGE = """usage: python -m holdfast SCRIPT [ARGUMENTS]
 Run a program whose sklearn.cluster.KMeans, k_means and kmeans_plusplus are holdfast's.
 With HOLDFAST_LOG=info in the environment each call says on standard error who served it.
 """
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 def main() -> None:
@@ -35,6 +43,8 @@ def main() -> None:
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()
+        if not _is_there(arguments[1]):
+            sys.exit(f"python -m holdfast: there is no module {arguments[1]}")
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         return
     script = arguments[0]

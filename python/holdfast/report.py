@@ -201,6 +201,12 @@ def main() -> None:
         plot(arguments.result, path)
     except (FileError, DataError, UnsupportedError, OSError) as error:
         sys.exit(f"holdfast.report: {error}")
+    except ValueError as error:  # matplotlib's, of the ending
+        sys.exit(f"holdfast.report: {path} cannot be drawn: {error}")
+    except (KeyError, TypeError) as error:
+        sys.exit(
+            f"holdfast.report: the report in {arguments.result} is of another version: {error}"
+        )
     print(path)
 
 

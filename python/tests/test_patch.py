@@ -106,14 +106,17 @@ def test_without_sklearn(tmp_path):
 
 def test_usage():
     assert "usage" in run("-m", "holdfast", "--help").stdout
-    out = subprocess.run(
-        [sys.executable, "-m", "holdfast", "nothing.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert out.returncode == 1
-    assert "no file nothing.py" in out.stderr
+    for what, said in (
+        (["nothing.py"], "no file nothing.py"),
+        (["-m", "nothing"], "no module nothing"),
+        (["-m", "nothing.inside"], "no module nothing.inside"),
+    ):
+        out = subprocess.run(
+            [sys.executable, "-m", "holdfast", *what], capture_output=True, text=True, check=False
+        )
+        assert out.returncode == 1
+        assert said in out.stderr
+        assert "Traceback" not in out.stderr
 
 
 LOAD = """

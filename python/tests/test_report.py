@@ -39,6 +39,7 @@ def test_plot(rows, tmp_path, d):
         ("{", "damaged"),
         ("[]", "no report"),
         ('{"history": []}', "no report"),
+        ('{"history": [{}], "result": {}, "data": {"rows": 1}}', "another version"),
     ],
 )
 def test_bad_report(tmp_path, text, words):
@@ -53,6 +54,19 @@ def test_bad_report(tmp_path, text, words):
     )
     assert out.returncode == 1
     assert words in out.stderr
+    assert "Traceback" not in out.stderr
+
+
+def test_unknown_ending(rows, tmp_path):
+    report.save(KMeans(2, random_state=0).fit(rows(50, 2)), tmp_path)
+    out = subprocess.run(
+        [sys.executable, "-m", "holdfast.report", tmp_path, "-o", tmp_path / "x.foo"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert out.returncode == 1
+    assert "x.foo" in out.stderr
     assert "Traceback" not in out.stderr
 
 
