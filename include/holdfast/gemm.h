@@ -115,8 +115,8 @@ typedef struct hf_gemm_args {
     int64_t stride_c; /* at least a whole C if batch is above 1, since no two may overlap */
     hf_gemm_signatures *signatures; /* written on HF_OK and HF_E_CORRUPT; NULL: none */
     int portable; /* F16 and BF16: 1: as described above; 0: by tensor cores of a GPU, BF16 by AMX
-                     a CPU, where there are any: many times as fast, with roundings of their own,
-                     which hf_gemm_report.arithmetic names. Elsewhere there is no choice */
+                     of a CPU, where there are any: many times as fast, with roundings of their
+                     own, which hf_gemm_report.arithmetic names. Elsewhere there is no choice */
 } hf_gemm_args;
 
 /* What a product was computed with. */
