@@ -101,9 +101,6 @@ ENUMS: dict[str, dict[str, int]] = {
 
 Status = C.c_int
 Context = C.c_void_p
-Dataset = C.c_void_p
-FileSet = C.c_void_p
-Prep = C.c_void_p
 _P = C.POINTER
 
 

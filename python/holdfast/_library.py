@@ -201,10 +201,3 @@ class Lease:
             _close_expired()
         else:
             lib.hf_context_destroy(held.handle)
-
-
-def close_idle() -> None:
-    """Close the contexts that wait for a next call."""
-    while _idle:
-        for context in _idle.popitem()[1]:
-            lib.hf_context_destroy(context.handle)
