@@ -47,8 +47,8 @@ static int wrong_size(const hf_gemm_args *args) {
     return args->ldc < at_least_1(by_rows ? args->n : args->m) ? 13 : 0;
 }
 
-/* BLAS has no way to say that a product could not be computed, or is wrong, and the program would go
- * on with what C holds: so it ends. */
+/* BLAS has no way to say that a product could not be computed, or is wrong, and the program would
+ * go on with what C holds: so it ends. */
 static void multiply(const hf_gemm_args *args) {
     hf_context *ctx = blas_borrow();
     hf_gemm_faults found = {.confirmed = 0};
@@ -57,8 +57,7 @@ static void multiply(const hf_gemm_args *args) {
         abort();
     }
     if (found.confirmed > 0)
-        (void)fprintf(stderr,
-                      "holdfast_blas: wrong arithmetic: %lld elements of a product were put right\n",
+        (void)fprintf(stderr, "holdfast_blas: wrong arithmetic: %lld elements were put right\n",
                       (long long)found.repaired);
     blas_return();
 }

@@ -14,8 +14,8 @@
 hf_context *blas_borrow(void);
 void blas_return(void);
 
-/* What is done about wrong arithmetic: HF_BLAS_GUARD says "off", "detect" or "correct", which is the
- * default. Ends the process with a message if it says anything else. After blas_borrow(). */
+/* What is done about wrong arithmetic: HF_BLAS_GUARD says "off", "detect" or "correct", which is
+ * the default; anything else ends the process with a message. To be called after blas_borrow(). */
 hf_guard blas_guard(void);
 
 #endif
