@@ -484,6 +484,41 @@ static void tiles_are_told_apart(void **state) {
     }
 }
 
+/* A wrong carry, address or lane, and a tile that nobody computes: C differs, and so do signatures
+ * or what was staged. */
+static void planted_faults_are_seen(void **state) {
+    (void)state;
+    enum { M = 61, N = 75, K = 300 };
+    for (size_t t = 0; t < TYPES; t++) {
+        const hf_dtype in = all_types[t].in, out = all_types[t].out;
+        hf_gemm_signatures sign = {.release = 1}, good;
+        hf_gemm_args args = {.m = M, .n = N, .k = K, .dtype = in, .dtype_c = out, .alpha = 1};
+        const size_t bytes = (size_t)M * N * hf_dtype_bytes(out);
+        args.a = a_mem;
+        args.b = b_mem;
+        args.c = whole;
+        args.signatures = &sign;
+        fill(a_mem, in, (int64_t)M * K, 1);
+        fill(b_mem, in, (int64_t)K * N, 2);
+        const hf_status status = hf_gemm(contexts[2], &args, NULL);
+        if (status == HF_E_UNSUPPORTED)
+            skip();
+        assert_int_equal(status, HF_OK);
+        good = sign;
+        args.c = part;
+        for (int kind = HF_GEMM_PLANT_CARRY; kind <= HF_GEMM_PLANT_DROPPED; kind++) {
+            const bool staged = kind == HF_GEMM_PLANT_ADDRESS || kind == HF_GEMM_PLANT_STUCK;
+            sign.plant = (hf_gemm_plant)kind;
+            sign.plant_at = 32 * (40 * (staged ? K : N) + 50) + (in == HF_I8 ? 6 : 30);
+            memset(part, 0, bytes);
+            assert_int_equal(hf_gemm(contexts[2], &args, NULL), staged ? HF_E_CORRUPT : HF_OK);
+            assert_memory_not_equal(part, whole, bytes);
+            assert_true(sign.c != good.c);
+            assert_int_equal(sign.tiles, good.tiles - (kind == HF_GEMM_PLANT_DROPPED));
+        }
+    }
+}
+
 /* Right products are not suspected; a wrong sum is found and put right, bit for bit. */
 static void guarded_products_are_repaired(void **state) {
     (void)state;
@@ -545,6 +580,7 @@ int main(void) {
         cmocka_unit_test(reports),
         cmocka_unit_test(signatures_see_every_part),
         cmocka_unit_test(tiles_are_told_apart),
+        cmocka_unit_test(planted_faults_are_seen),
         cmocka_unit_test(guarded_products_are_repaired),
         cmocka_unit_test(wrong_arguments_are_named),
     };

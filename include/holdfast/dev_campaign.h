@@ -100,7 +100,7 @@ typedef struct hf_dev_signed_count {
     int64_t sum_detected;    /* of them: another signature */
     int64_t changed;         /* of operand_faults: C differs */
     int same;                /* C has the same bits with and without signatures */
-    hf_dev_signed_kind kind[HF_DEV_SIGNED_KINDS]; /* on a GPU alone */
+    hf_dev_signed_kind kind[HF_DEV_SIGNED_KINDS];
 } hf_dev_signed_count;
 
 /* The exhaustive campaign over single bits, float32, each fault in a product that is computed; on a

@@ -24,7 +24,7 @@ typedef enum hf_gemm_plant {
     HF_GEMM_PLANT_SUM = 2,  /* a sum changes before it is signed */
     HF_GEMM_PLANT_UNIT = 3, /* on one multiprocessor of a GPU a sum of one lane changes in each tile
                                before it is signed; CPUs ignore it */
-    /* By float32 and float64 kernels of a GPU alone, the others ignore them: */
+    /* Of kernels of a GPU by those for float32 and float64 alone, the others ignore them: */
     HF_GEMM_PLANT_CARRY = 4,   /* a sum is off by 2^bit as a word, before it is signed */
     HF_GEMM_PLANT_ADDRESS = 5, /* a staged word of op(A) is replaced, after it was signed, by that
                                   of the row whose number in the tile differs in one bit */

@@ -67,15 +67,39 @@ static hf_status plant_staged(struct campaign *x) {
     return HF_OK;
 }
 
+/* Faults of a kind, in C as it was before: a tile that is not computed must not look right. */
+static hf_status plant_kind(struct campaign *x, hf_gemm_plant kind, int64_t elements) {
+    hf_dev_signed_kind *const k = &x->count->kind[kind - HF_GEMM_PLANT_CARRY];
+    x->sign.plant = kind;
+    for (int64_t bit = 0; bit < 32 * elements; bit += x->every) {
+        x->sign.plant_at = bit;
+        memset(x->product.p.c, 0, x->product.bytes);
+        const hf_status status = hf_gemm(x->ctx, &x->product.args, NULL);
+        if (status != HF_OK && status != HF_E_CORRUPT)
+            return status;
+        const bool changed = memcmp(x->product.p.c, x->product.plain, x->product.bytes) != 0;
+        k->faults++;
+        k->changed += changed;
+        k->detected += changed && (status == HF_E_CORRUPT || seen(x));
+    }
+    x->sign.plant = HF_GEMM_PLANT_NONE;
+    return HF_OK;
+}
+
 static hf_status count_all(struct campaign *x) {
+    const int64_t a = x->dims.m * x->dims.k, c = x->dims.m * x->dims.n;
     x->product.args.signatures = &x->sign;
     HF_TRY(hf_gemm(x->ctx, &x->product.args, NULL));
     x->good = x->sign;
     x->count->same = memcmp(x->product.p.c, x->product.plain, x->product.bytes) == 0;
-    HF_TRY(flip_operand(x, x->product.p.a, x->dims.m * x->dims.k));
+    HF_TRY(flip_operand(x, x->product.p.a, a));
     HF_TRY(flip_operand(x, x->product.p.b, x->dims.k * x->dims.n));
     HF_TRY(plant_sums(x));
-    return plant_staged(x);
+    HF_TRY(plant_staged(x));
+    HF_TRY(plant_kind(x, HF_GEMM_PLANT_CARRY, c));
+    HF_TRY(plant_kind(x, HF_GEMM_PLANT_ADDRESS, a));
+    HF_TRY(plant_kind(x, HF_GEMM_PLANT_STUCK, a));
+    return plant_kind(x, HF_GEMM_PLANT_DROPPED, c);
 }
 
 hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,

@@ -127,9 +127,10 @@ static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed
         tile_blocks(job, i, j, total);
     else
         memset(total, 0, (size_t)bytes);
-    if (is_last(job)) {
-        sign_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n, sum, worker);
-        store_tile(job, total, job->row + i * TILE_M, job->col + j * job->tile_n);
+    const int64_t row = job->row + i * TILE_M, col = job->col + j * job->tile_n;
+    if (is_last(job) && !is_dropped(job, row, col)) {
+        sign_tile(job, total, row, col, sum, worker);
+        store_tile(job, total, row, col);
     }
 }
 

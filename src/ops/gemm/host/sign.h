@@ -74,15 +74,24 @@ static inline uint64_t panel_checksum(const struct gemm_job *job, bool of_a, int
     return words_checksum(job, at, words);
 }
 
-/* Flip a bit of element `at` of op(A), if it is in this panel. */
-static inline void plant_in_panel(const struct gemm_job *job, int64_t tile, int64_t at) {
-    const int64_t element = at / 32, row = element / job->args->k, p = element % job->args->k;
-    const int64_t line = row - job->row - tile * TILE_M, q = p - job->first;
+/* A fault on purpose at bit s->plant_at of op(A), if that is in this panel, which is signed. */
+static inline void plant_in_panel(const struct gemm_job *job, int64_t tile) {
+    const hf_gemm_signatures *const s = job->args->signatures;
+    const int64_t element = s->plant_at / 32, row = element / job->args->k;
+    const int64_t line = row - job->row - tile * TILE_M, q = element % job->args->k - job->first;
     if (line < 0 || line >= TILE_M || row >= job->row + job->rows || q < 0 || q >= job->depth)
         return;
     int64_t words;
     uint32_t *const panel = (uint32_t *)(uintptr_t)panel_words(job, true, tile, &words);
-    panel[unit_of_a(job, q, line) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
+    const int64_t each = unit_bytes(job) / 4, bit = s->plant_at % 32;
+    const int64_t own = unit_of_a(job, q, line) * each;
+    const int64_t other = (line ^ INT64_C(1) << bit % 4) % TILE_M;
+    if (s->plant == HF_GEMM_PLANT_A)
+        panel[own] ^= 1u << bit;
+    if (s->plant == HF_GEMM_PLANT_ADDRESS)
+        panel[own] = panel[unit_of_a(job, q, other) * each];
+    for (int64_t i = own % 32; s->plant == HF_GEMM_PLANT_STUCK && i < words; i += 32)
+        panel[i] |= 1u << bit;
 }
 
 /* Panel `tile` of A or B was packed; its number in the group is `panel`. */
@@ -97,8 +106,8 @@ static inline void sign_panel(const struct gemm_job *job, bool of_a, int64_t til
     sum->panels++;
     if (job->staged != NULL)
         job->staged[panel] = value;
-    if (of_a && s->plant == HF_GEMM_PLANT_A)
-        plant_in_panel(job, tile, s->plant_at);
+    if (of_a && s->plant != HF_GEMM_PLANT_NONE)
+        plant_in_panel(job, tile);
 }
 
 /* The tiles of the group are done with it: is it as it was? */
@@ -134,14 +143,31 @@ static inline void forget_tiles(const struct gemm_job *job) {
         args->signatures->tile[i].unit = -1;
 }
 
-/* Flip a bit of the sum of element `at` of C, if it is in the tile at (row, col). */
-static inline void plant_in_tile(const struct gemm_job *job, char *total, int64_t row, int64_t col,
-                                 int64_t at) {
-    const int64_t element = at / 32, i = element / job->args->n - row;
-    const int64_t j = element % job->args->n - col;
-    uint32_t *const words = (uint32_t *)(void *)total;
-    if (i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n)
-        words[(i * job->tile_n + j) * (unit_bytes(job) / 4)] ^= 1u << at % 32;
+/* The word of the tile at (row, col) that a fault on purpose is in; -1: it is in another. */
+static inline int64_t planted_word(const struct gemm_job *job, int64_t row, int64_t col) {
+    const int64_t element = job->args->signatures->plant_at / 32;
+    const int64_t i = element / job->args->n - row, j = element % job->args->n - col;
+    return i >= 0 && i < TILE_M && j >= 0 && j < job->tile_n
+               ? (i * job->tile_n + j) * (unit_bytes(job) / 4)
+               : -1;
+}
+
+/* The sum changes, if it is in this tile. */
+static inline void plant_in_tile(const struct gemm_job *job, char *total, int64_t row,
+                                 int64_t col) {
+    const hf_gemm_signatures *const s = job->args->signatures;
+    const int64_t at = planted_word(job, row, col);
+    uint32_t *const words = (uint32_t *)(void *)total, bit = 1u << s->plant_at % 32;
+    if (at >= 0 && s->plant == HF_GEMM_PLANT_SUM)
+        words[at] ^= bit;
+    if (at >= 0 && s->plant == HF_GEMM_PLANT_CARRY)
+        words[at] += bit;
+}
+
+/* Is the tile not to be computed, on purpose? */
+static inline bool is_dropped(const struct gemm_job *job, int64_t row, int64_t col) {
+    const hf_gemm_signatures *const s = job->args->signatures;
+    return s != NULL && s->plant == HF_GEMM_PLANT_DROPPED && planted_word(job, row, col) >= 0;
 }
 
 /* The sums of the tile at (row, col) of C, before they are stored. */
@@ -151,8 +177,8 @@ static inline void sign_tile(const struct gemm_job *job, char *total, int64_t ro
     if (s == NULL)
         return;
     const int64_t words = TILE_M * job->tile_n * unit_bytes(job) / 4;
-    if (s->plant == HF_GEMM_PLANT_SUM)
-        plant_in_tile(job, total, row, col, s->plant_at);
+    if (s->plant != HF_GEMM_PLANT_NONE)
+        plant_in_tile(job, total, row, col);
     const uint64_t check = words_checksum(job, (const uint32_t *)(const void *)total, words);
     const uint64_t value = placed(job, mixed(check, (uint64_t)row), col);
     sum->c += value;
