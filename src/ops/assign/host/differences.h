@@ -101,7 +101,7 @@ ALWAYS_INLINE vf difference_load(const float *p, int64_t n) {
 
 /* Elements of a row from j on, zeros behind d. */
 ALWAYS_INLINE vf difference_load_as(const char *x, hf_dtype dtype, int64_t j, int64_t d) {
-    const size_t size = hf_dtype_bytes(dtype);
+    const size_t size = gather_bytes(dtype);
     const char *at = x + (size_t)j * size;
     if (j + VW <= d)
         return gather_raw(at, dtype);

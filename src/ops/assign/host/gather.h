@@ -33,6 +33,11 @@ ALWAYS_INLINE vf gather_raw(const void *p, hf_dtype dtype) {
     return vf_load(p);
 }
 
+/* hf_dtype_bytes() is a call, too dear for each vector. */
+ALWAYS_INLINE size_t gather_bytes(hf_dtype dtype) {
+    return dtype == HF_F64 ? 8 : dtype == HF_F32 ? 4 : dtype == HF_U8 ? 1 : 2;
+}
+
 /* VW elements at p as float32, less shift, times scale; one rounding (two for float64 data). */
 ALWAYS_INLINE vf gather_convert(const void *p, hf_dtype dtype, const float *shift, vf scale) {
     if (dtype == HF_F64) {

@@ -48,7 +48,7 @@ struct guard_sums {
 /* In float32, for rows and centroids that are exact there. from NULL: there was none. */
 ALWAYS_INLINE struct guard_sums guard_sums_f32(const void *row, hf_dtype dtype, const float *to,
                                                const float *from, int64_t d) {
-    const size_t size = hf_dtype_bytes(dtype);
+    const size_t size = gather_bytes(dtype);
     const char *x = row;
     vf a = vf_set1(0), b = a, c = a, e = a;
     int64_t j = 0;
