@@ -6,6 +6,7 @@
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
+#include "base/cpuid.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -14,10 +15,13 @@
 #include "ops/rowhash/rowhash.h"
 #include <stdatomic.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define GRAIN 16384 /* labels that one worker looks at, */
 #define LOCAL 1024  /* clusters whose entries a range of rows keeps for itself */
-#define BLOCK 64    /* so many at a time, for the compiler to take vectors */
+#define BLOCK 64    /* so many at a time: the bits of a word */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
     (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
@@ -222,58 +226,66 @@ static void book_row(struct booking *b, int64_t i) {
     l->labels[i] = to;
 }
 
-/* The same of listed rows and few clusters, whose entries are the range's own; own[0] is of labels
- * that are none. */
-static void book_listed(struct booking *b, struct entry *own, const int64_t *list, int count) {
+/* The same of few clusters, whose entries are the range's own; own[0] is of labels that are
+ * none. */
+static void book_own(struct booking *b, struct entry *own, int64_t i) {
     const struct hf_ledger *l = &b->fit->ledger;
-    const uint64_t *hash = l->hash;
-    const int32_t *now = b->fit->labels.host;
-    int32_t *old = l->labels;
-    for (int n = 0; n < count; n++) {
-        const int64_t i = list[n];
-        const int32_t to = now[i];
-        const int64_t from = is_cluster(b, old[i]) ? old[i] + 1 : 0;
-        if (!is_cluster(b, to)) {
-            b->outside = i;
-            continue;
-        }
-        own[from].word -= hash[i];
-        own[from].count--;
-        own[to + 1].word += hash[i];
-        own[to + 1].count++;
-        old[i] = to;
+    const int32_t old = l->labels[i];
+    const int32_t to = b->fit->labels.host[i];
+    const int64_t from = is_cluster(b, old) ? old + 1 : 0;
+    if (!is_cluster(b, to)) {
+        b->outside = i;
+        return;
     }
+    own[from].word -= l->hash[i];
+    own[from].count--;
+    own[to + 1].word += l->hash[i];
+    own[to + 1].count++;
+    l->labels[i] = to;
 }
 
-/* Rows of [begin, end), BLOCK at most, whose label is not that of the book. */
-static int list_changed(const int32_t *old, const int32_t *now, int64_t begin, int64_t end,
-                        int64_t *list) {
-    uint32_t differ = 0;
-    int count = 0;
-    for (int64_t i = begin; i < end; i++)
-        differ |= (uint32_t)(old[i] ^ now[i]);
-    if (differ == 0)
-        return 0;
-    memset(list, 0, BLOCK * sizeof *list); /* the analyzer does not see that it is filled */
-    for (int64_t i = begin; i < end; i++) {
-        list[count] = i;
-        count += old[i] != now[i];
+/* Bit i: label i of a block is not that of the book. */
+static uint64_t differ_plain(const int32_t *old, const int32_t *now, int64_t count) {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < count; i++)
+        bits |= (uint64_t)(old[i] != now[i]) << i;
+    return bits;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static uint64_t differ_avx2(const int32_t *old,
+                                                            const int32_t *now) {
+    uint64_t same = 0;
+    for (int i = 0; i < BLOCK; i += 8) {
+        const __m256i equal = _mm256_cmpeq_epi32(_mm256_loadu_si256((const void *)(old + i)),
+                                                 _mm256_loadu_si256((const void *)(now + i)));
+        same |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal)) << i;
     }
-    return count;
+    return ~same;
+}
+#endif
+
+static uint64_t differ(const int32_t *old, const int32_t *now, int64_t count) {
+#if defined(__x86_64__)
+    if (count == BLOCK && hf_cpu_has_avx2())
+        return differ_avx2(old, now);
+#endif
+    return differ_plain(old, now, count);
 }
 
 /* own: NULL for many clusters. */
 static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64_t end) {
     int64_t changed = 0;
     for (int64_t at = begin; at < end; at += BLOCK) {
-        int64_t list[BLOCK];
-        const int count = list_changed(b->fit->ledger.labels, b->fit->labels.host, at,
-                                       hf_min64(at + BLOCK, end), list);
-        changed += count;
-        if (own)
-            book_listed(b, own, list, count);
-        for (int i = 0; !own && i < count; i++)
-            book_row(b, list[i]);
+        uint64_t bits =
+            differ(b->fit->ledger.labels + at, b->fit->labels.host + at, hf_min64(BLOCK, end - at));
+        changed += __builtin_popcountll(bits);
+        for (; bits; bits &= bits - 1) {
+            if (own)
+                book_own(b, own, at + __builtin_ctzll(bits));
+            else
+                book_row(b, at + __builtin_ctzll(bits));
+        }
     }
     b->changed += changed;
 }
