@@ -65,6 +65,15 @@ struct guard_amx_part {
     double starts;
 };
 
+/* sum [VW] += sign * v */
+ALWAYS_INLINE void guard_amx_put(double *sum, vf v, double sign) {
+    const vd s = vd_set1(sign);
+    const __m256 low = _mm512_castps512_ps256(v);
+    const __m256 high = _mm512_extractf32x8_ps(v, 1);
+    vd_store(sum, vd_fma(s, _mm512_cvtps_pd(low), vd_load(sum)));
+    vd_store(sum + VDW, vd_fma(s, _mm512_cvtps_pd(high), vd_load(sum + VDW)));
+}
+
 /* Add the centroid of a slot to a part, as its tile stores it. */
 static void guard_amx_take(const struct job *job, struct worker *w, int64_t k, double sign,
                            struct guard_amx_part *part) {
@@ -74,16 +83,12 @@ static void guard_amx_take(const struct job *job, struct worker *w, int64_t k, d
         (void)tile_loss(c, job->d, &square);
     if (job->a->metric == HF_EUCLIDEAN)
         part->starts += sign * (double)(float)(-square / 2);
-    for (int64_t j = 0; j < job->d; j += VW) {
-        float value[2][VW];
+    for (int64_t j = 0; j < job->d_pad; j += VW) { /* zeros behind d */
         const vf v = vf_load(c + j);
         const vf high = tile_widen((__m256i)_mm512_cvtneps_pbh(v));
-        vf_store(value[0], high);
-        vf_store(value[1], tile_widen((__m256i)_mm512_cvtneps_pbh(vf_sub(v, high))));
-        for (int i = 0; i < VW && j + i < job->d; i++) {
-            part->high[j + i] += sign * (double)value[0][i];
-            part->low[j + i] += sign * (double)value[1][i];
-        }
+        guard_amx_put(part->high + j, high, sign);
+        guard_amx_put(part->low + j, tile_widen((__m256i)_mm512_cvtneps_pbh(vf_sub(v, high))),
+                      sign);
     }
 }
 
