@@ -159,8 +159,8 @@ static void faults_are_repaired(void **state) {
 
 static void detect_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
     static const char *const lines[][2] = {
-        {"op=assign where=score iteration=2 row=77 column=3 mask=0x40000000 do=flip", "score"},
-        {"op=assign where=best iteration=2 row=40 mask=0x40000000 do=flip", "score"},
+        {"op=assign where=score iteration=1 row=77 column=3 mask=0x40000000 do=flip", "score"},
+        {"op=assign where=best iteration=1 row=40 mask=0x40000000 do=flip", "score"},
         {"op=assign where=move iteration=1 hit=5 mask=0x1 do=flip", "moved"},
     };
     (void)plain;
@@ -174,6 +174,61 @@ static void detect_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
             fail_msg("\"%s\": %s", lines[i][0], hf_last_error(ctx));
         hf_kmeans_result_clear(&r);
     }
+}
+
+/* Rows whose labels change in the second iteration, each kept where it is by a wrong score: the
+ * third one shows that it should have moved, and the fit begins anew. Rows may stay silent that
+ * do not move then, or to another cluster than the one they were kept from. */
+static void keep_rows(hf_context *ctx, const hf_kmeans_result *plain) {
+    const hf_array x = hf_array_view(rows, HF_F32, ROWS, COLUMNS);
+    const hf_array from = hf_array_view(rows, HF_F32, CLUSTERS, COLUMNS);
+    hf_kmeans_opts opts = opts_of(HF_GUARD_OFF);
+    hf_kmeans_result right = {0};
+    hf_kmeans_result second = {0};
+    int32_t first[ROWS];
+    int kept = 0;
+    int silent = 0;
+    (void)plain;
+    opts.init = HF_INIT_GIVEN;
+    opts.centroids = &from;
+    assert_int_equal(
+        hf_kmeans_predict(ctx, &x, NULL, &from, opts.metric, HF_EXACT, NULL, first, NULL, NULL),
+        HF_OK);
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &right), HF_OK);
+    opts.max_iter = 1; /* its labels are those of the second iteration */
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &second), HF_OK);
+    opts.max_iter = opts_of(HF_GUARD_OFF).max_iter;
+    opts.guard = HF_GUARD_CORRECT;
+    for (int i = 0; i < ROWS; i++) {
+        char line[160];
+        char why[200];
+        hf_kmeans_result r = {0};
+        hf_dev_fault_proof proof;
+        if (first[i] == second.labels[i])
+            continue;
+        (void)snprintf(line, sizeof line,
+                       "op=assign where=score iteration=2 row=%d column=%d do=replace "
+                       "value=0xff000000",
+                       i, second.labels[i]);
+        assert_int_equal(hf_dev_fault_plant(line, why, sizeof why), HF_OK);
+        assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &r), HF_OK);
+        hf_dev_fault_remove(&proof);
+        kept += proof.altered > 0;
+        silent += !same(&right, &r);
+        if (same(&right, &r) && r.faults.rolled_back > 0)
+            assert_true(r.faults.repaired > 0);
+        hf_kmeans_result_clear(&r);
+    }
+    if (silent * 2 > kept)
+        fail_msg("%s: %d of %d rows that were kept changed the result", right.kernel_assign, silent,
+                 kept);
+    hf_kmeans_result_clear(&right);
+    hf_kmeans_result_clear(&second);
+}
+
+static void rows_that_were_kept_are_found(void **state) {
+    (void)state;
+    each_kernel(keep_rows);
 }
 
 static void faults_are_detected(void **state) {
@@ -347,6 +402,7 @@ int main(void) {
         cmocka_unit_test(right_arithmetic_is_not_suspected),
         cmocka_unit_test(long_rows_are_not_suspected),
         cmocka_unit_test(faults_are_repaired),
+        cmocka_unit_test(rows_that_were_kept_are_found),
         cmocka_unit_test(faults_are_detected),
         cmocka_unit_test(tiles_are_corrected),
         cmocka_unit_test(a_permanent_fault_is_called_so),

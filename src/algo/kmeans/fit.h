@@ -131,6 +131,9 @@ struct hf_work {
     int32_t *panel_labels;           /* [panel_rows or n] */
     double *panel_distances;         /* [scan_rows or n]; HF_EMPTY_RELOCATE and HF_EMPTY_SPLIT */
     bool fused;                      /* sums are updated while rows are assigned */
+    bool labelled;                   /* labels are those of the centroids before the last move */
+    bool thorough, again;            /* all scores are tested: because a unit errs again and again,
+                                        or as long as an iteration is made again */
     bool settles;                    /* op lloyd can end with the labels of the last centroids */
     const struct hf_kernel *means;   /* of op means, planned when it is first called, */
     const struct hf_kernel *twin;    /* and another one, for checks */

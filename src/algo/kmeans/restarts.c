@@ -149,6 +149,7 @@ static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
         run->stop = HF_STOP_NONE;
         run->cancelled = false;
         o->skipping = HF_SKIP_OFF;
+        fit->work.thorough = true;
         status = run_one(fit, run, best);
         o->skipping = skipping;
         if (status == HF_OK)

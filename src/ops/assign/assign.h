@@ -8,6 +8,7 @@
 #ifndef HF_ASSIGN_H
 #define HF_ASSIGN_H
 
+#include "base/parallel.h"
 #include "core/run.h"
 #include "ops/update/update.h"
 #include <holdfast/kmeans.h>
@@ -29,16 +30,23 @@ struct hf_filter {
 /* Rows that a kernel packed for its tiles and that stay so between calls: the same rows, shift and
  * scale each time. The kernel writes everything but data and rows. */
 struct hf_assign_packed {
-    void *data;     /* hf_assign_packed_bytes(), aligned to HF_ALIGN */
-    int64_t rows;   /* of the problem */
-    int64_t filled; /* rows from 0 on that are packed, */
-    int form;       /* in this form; 0: none are */
-    int rest;       /* calls until a variant that did not pay is tried again, */
-    int fallback;   /* and the variant that the kernel uses meanwhile */
+    void *data;       /* hf_assign_packed_bytes(), aligned to HF_ALIGN */
+    int64_t rows;     /* of the problem */
+    int64_t filled;   /* rows from 0 on that are packed, */
+    int form;         /* in this form; 0: none are; */
+    bool summed;      /* each with the sum of its words, for checks, */
+    bool loss, unit;  /* and with these numbers beside it */
+    int lanes;        /* rows are packed so many at a time, */
+    size_t row_bytes; /* each into so many bytes */
+    int rest;         /* calls until a variant that did not pay is tried again, */
+    int fallback;     /* and the variant that the kernel uses meanwhile */
 };
 
 /* Bytes that n rows of d columns need; 0 if no kernel of this machine's CPU would use them. */
 size_t hf_assign_packed_bytes(int64_t n, int64_t d);
+/* Do the words of packed rows add up to the sums that were taken when they were packed? One wrong
+ * word is always seen. True where there are no sums. */
+bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *packed);
 /* Do kernels of the context's device keep rows packed? Only those of the CPU do. */
 bool hf_assign_packs(const hf_context *ctx);
 
@@ -93,6 +101,7 @@ struct hf_assign_stats {
     int64_t rechecked; /* rows that the filter left open, */
     int64_t float64;   /* those of them that float64 decided: differences in float32 did not, */
     int64_t pairs;     /* and the pairs of row and centroid compared for them */
+    int64_t lasting;   /* faults that a check found and that came again in the same place */
 };
 
 struct hf_assign_args {
@@ -111,6 +120,11 @@ struct hf_assign_args {
                                   old cluster to the new one; NULL: not fused */
     const double *weights;         /* [n] for sums, NULL means 1 */
     struct hf_assign_stats *stats; /* counters are added to it; not NULL */
+    /* Of protected calls on the CPU: */
+    hf_array before; /* [k, d] as c: centroids for which the labels that came in are right; data
+                        NULL: not known. Rows that move are looked at there, too */
+    int turn;        /* with `before`: scores of a share of the rows are tested, another one with
+                        each number; 0: those of all rows */
 };
 
 /* Should the sums be updated while rows are assigned? On the CPU, where they stay in its cache. */

@@ -2,10 +2,12 @@
 #include "device/host/isa.h"
 #include "base/mem.h"
 #include "ops/assign/assign.h"
+#include <stdatomic.h>
 
 #define PACKED_TILE 32                   /* rows of a tile, at most */
 #define PACKED_STEP 32                   /* features of a step, at most */
 #define PACKED_FEATURE 4                 /* bytes of a feature: float32, or two bf16 parts */
+#define ADD_GRAIN 65536                  /* words that one worker adds up */
 #define PACKED_NORMS 16                  /* |x|^2, loss, unit, and the sum of words */
 #define SWEEP_MORE 16                    /* centroids: the last group of a sweep is half empty */
 #define SWEEP_BOUNDS 1000                /* units: making the bounds that a sweep needs */
@@ -26,6 +28,42 @@ size_t hf_assign_packed_bytes(int64_t n, int64_t d) {
     if (!(hf_cpu_isas() & ~(uint32_t)(1 << HF_ISA_ID_scalar)) || !hf_mul_size(rows, row, &bytes))
         return 0;
     return bytes;
+}
+
+struct adding {
+    const uint32_t *word;
+    _Atomic uint32_t sum;
+};
+
+static void add_range(void *user, int worker, int64_t begin, int64_t end) {
+    struct adding *a = user;
+    uint32_t sum = 0;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        sum += a->word[i];
+    atomic_fetch_add_explicit(&a->sum, sum, memory_order_relaxed);
+}
+
+static uint32_t add_words(hf_pool *pool, const void *data, size_t bytes) {
+    struct adding a = {.word = data};
+    hf_parallel_for(pool, (int64_t)(bytes / sizeof *a.word), ADD_GRAIN, add_range, &a);
+    return a.sum;
+}
+
+bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
+    if (p->form == 0 || !p->summed)
+        return true;
+    const size_t all = (size_t)((p->rows + PACKED_TILE - 1) / PACKED_TILE * PACKED_TILE);
+    const size_t filled = (size_t)((p->filled + p->lanes - 1) / p->lanes * p->lanes);
+    const size_t beside = filled * sizeof(float);
+    const float *number = (const float *)(const void *)((const char *)p->data + all * p->row_bytes);
+    uint32_t sum =
+        add_words(pool, p->data, filled * p->row_bytes) + add_words(pool, number, beside);
+    if (p->loss)
+        sum += add_words(pool, number + all, beside);
+    if (p->unit)
+        sum += add_words(pool, number + 2 * all, beside);
+    return sum == add_words(pool, number + 3 * all, beside);
 }
 
 /* What the steps of one row cost, in units of 0.009 ns on one core of about 3.3 GHz. */

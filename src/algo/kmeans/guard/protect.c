@@ -31,11 +31,22 @@ static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
     return work->clear(fit);
 }
 
+/* Is what was found older than the work that failed? Bounds had kept a wrong label, rows that stay
+ * packed changed, or a row should have moved before. */
+static bool is_older(const hf_context *ctx) {
+    const struct hf_finding *f = &ctx->guard.found;
+    return f->fault == HF_FAULT_FINISH ||
+           (hf_ctx_is_host(ctx) && f->unit < 0 &&
+            (f->fault == HF_FAULT_OPERAND || f->fault == HF_FAULT_MOVES));
+}
+
 static hf_status again(struct hf_fit *fit, struct hf_restart *run,
                        const struct hf_protected *work) {
     hf_status status = roll_back(fit, run, work);
+    fit->work.again = true;
     if (status == HF_OK)
         status = work->run(work->user);
+    fit->work.again = false;
     /* rows that a fault made NaN are no bad data */
     return status == HF_E_DATA && fit->problem.opts.empty != HF_EMPTY_ERROR ? HF_E_CORRUPT : status;
 }
@@ -82,6 +93,23 @@ static hf_status leave_out(struct hf_fit *fit, struct hf_restart *run,
     if (status != HF_OK)
         exclude(fit, blamed, blamed + 1, false);
     return status;
+}
+
+/* A row should have moved before: once more, if it was its label alone that had changed in memory.
+ * If the second book had the wrong label, too, centroids came from it. */
+static hf_status again_by_book(struct hf_fit *fit, struct hf_restart *run,
+                               const struct hf_protected *work, int *failed) {
+    const struct hf_ledger *l = &fit->ledger;
+    const size_t bytes = (size_t)fit->problem.n * sizeof *l->labels;
+    if (fit->problem.ctx->guard.found.fault != HF_FAULT_MOVES || !l->labels || run->iteration == 0)
+        return HF_E_CORRUPT;
+    hf_pool *pool = hf_ctx_pool(fit->problem.ctx);
+    const uint64_t booked = hf_guard_sign_by(pool, l->labels, bytes);
+    HF_TRY(roll_back(fit, run, work));
+    if (hf_guard_sign_by(pool, l->labels, bytes) != booked)
+        return HF_E_CORRUPT;
+    ++*failed;
+    return work->run(work->user);
 }
 
 /* Again and again. If the same worker is to blame twice, once without it, and *worker is it. */
@@ -140,8 +168,13 @@ static hf_status protect(struct hf_fit *fit, struct hf_restart *run,
     int worker = -1;
     int failed = 0;
     hf_status status = work->run(work->user);
-    if (!hf_protects(fit) || ctx->guard.found.fault == HF_FAULT_FINISH)
+    if (!hf_protects(fit))
         return status;
+    if (status == HF_E_CORRUPT && is_older(ctx)) {
+        status = again_by_book(fit, run, work, &failed);
+        if (status == HF_E_CORRUPT && (failed == 0 || is_older(ctx)))
+            return status;
+    }
     if (status == HF_E_CORRUPT)
         status = repeat(fit, run, work, &failed, &worker);
     if (status == HF_E_CORRUPT) {

@@ -27,6 +27,8 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                   .packed_first = first,
                                   .labels = fit->labels.host + first,
                                   .stats = stats};
+    if (fit->work.labelled)
+        args.before = hf_centers(&fit->problem, fit->centers.previous);
     if (bounds) {
         *own = *bounds;
         own->upper += first;

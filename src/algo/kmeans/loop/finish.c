@@ -234,6 +234,23 @@ static hf_status check_inertia(const struct finish *f) {
                        first, second);
 }
 
+/* Rows that stay packed are those that were packed: any of the iterations may have used a wrong
+ * one. A last assignment looks by itself. */
+static hf_status check_packed(const struct finish *f) {
+    hf_context *ctx = f->fit->problem.ctx;
+    struct hf_assign_packed *packed = f->fit->work.packed;
+    if (!f->fresh || !packed || !f->fit->ledger.block || !hf_guard_checks(ctx, HF_FAULT_OPERAND))
+        return HF_OK;
+    hf_guard_checked(ctx, HF_FAULT_OPERAND, packed->filled);
+    if (hf_assign_packed_right(hf_ctx_pool(ctx), packed))
+        return HF_OK;
+    packed->form = 0;
+    hf_guard_found(ctx, HF_FAULT_OPERAND, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "packed rows changed in memory: the machine or a program writes where it "
+                       "must not");
+}
+
 /* Bounds had decided rows, and all rows were looked at once more. */
 static hf_status check_confirmed(const struct finish *f, enum hf_finish_labels labels) {
     hf_context *ctx = f->fit->problem.ctx;
@@ -322,6 +339,7 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(f.moves ? check_moves(&f) : fit->ledger.device ? check_book(&f) : count_sizes(&f));
     HF_TRY(check_confirmed(&f, labels));
+    HF_TRY(check_packed(&f));
     HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;

@@ -31,6 +31,7 @@ struct pass {
     struct hf_fit *fit;
     struct hf_assign_bounds *bounds; /* of all rows, or NULL */
     struct hf_mirror *mirror;        /* NULL: all that the rows need lies in host memory */
+    int turn;                        /* as kernels of assign know it */
     struct hf_assign_stats stats;
 };
 
@@ -44,6 +45,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     args.sums = fit->work.fused ? &fit->centers.sums : NULL;
     args.weights = fit->work.fused ? weights : NULL;
     args.old_labels = fit->work.fused ? NULL : fit->work.panel_labels;
+    args.turn = p->turn;
     if (p->mirror) {
         args.c.data = p->mirror->centers;
         args.labels = fit->labels.device + first;
@@ -74,11 +76,12 @@ static bool bounds_pay(const struct hf_fit_problem *problem, const struct hf_dat
     return !data->rows.reader || problem->opts.skipping == HF_SKIP_ON;
 }
 
-/* Labels for fit->centers.current, and sums that follow them. mirror may be NULL. */
-static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
+/* Labels for fit->centers.current, and sums that follow them. mirror may be NULL. turn: iterations
+ * that there were, 0 where labels are made from nothing. */
+static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror, int turn,
                             struct hf_assign_stats *stats) {
     hf_context *ctx = fit->problem.ctx;
-    struct pass p = {.fit = fit};
+    struct pass p = {.fit = fit, .turn = fit->work.thorough || fit->work.again ? 0 : turn};
     hf_sums_begin(&ctx->comm, &fit->centers.sums);
     if (mirror)
         HF_TRY(hf_mirror_begin(fit, mirror));
@@ -86,7 +89,10 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
     if (bounds_pay(&fit->problem, &fit->data))
         HF_TRY(hf_skip_arm(fit, &p.bounds));
     hf_bounds_begin(fit, p.bounds);
-    HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, assign_panel, &p));
+    const hf_status status =
+        hf_panels_each(&fit->data.rows, fit->data.panel_rows, assign_panel, &p);
+    fit->work.thorough = fit->work.thorough || p.stats.lasting > 0;
+    HF_TRY(status);
     HF_TRY(hf_ledger_hashed(fit));
     HF_TRY(hf_bounds_check(fit, p.bounds));
     if (p.mirror)
@@ -98,6 +104,7 @@ static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror,
 }
 
 hf_status hf_lloyd_clear(struct hf_fit *fit) {
+    fit->work.labelled = false;
     hf_sums_clear(&fit->centers.sums);
     hf_skip_reset(&fit->skip);
     HF_TRY(hf_ledger_clear(fit));
@@ -111,7 +118,7 @@ static hf_status make_anew(struct hf_fit *fit, void *centers) {
     struct hf_mirror mirror = {0};
     HF_TRY(hf_lloyd_clear(fit));
     fit->centers.current = centers;
-    const hf_status status = assign_all(fit, fit->labels.device ? &mirror : NULL, &stats);
+    const hf_status status = assign_all(fit, fit->labels.device ? &mirror : NULL, 0, &stats);
     fit->centers.current = now;
     hf_mirror_clear(&fit->problem, &mirror);
     HF_TRY(status);
@@ -125,6 +132,7 @@ hf_status hf_lloyd_rebuild(struct hf_fit *fit) {
     HF_TRY(make_anew(fit, fit->centers.previous));
     if (fit->refill.relocated_count > 0)
         HF_TRY(hf_labels_fetch(&fit->problem, &fit->labels));
+    fit->work.labelled = fit->refill.relocated_count == 0;
     return hf_move_rows(fit, fit->refill.relocated, fit->refill.relocated_count);
 }
 
@@ -178,7 +186,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     hf_kmeans_iteration it = {0};
     const void *used = fit->centers.current;
     HF_TRY(hf_device_ledger_check_bounds(fit));
-    HF_TRY(assign_all(fit, mirror, &stats));
+    HF_TRY(assign_all(fit, mirror, run->iteration, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
     HF_TRY(hf_ledger_book(fit, stats.changed));
@@ -210,6 +218,8 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     HF_TRY(hf_ledger_compare(fit));
     HF_TRY(hf_ledger_check_used(fit, used));
     HF_TRY(hf_iteration_record(&fit->problem, run, begin, &it));
+    fit->work.labelled =
+        it.changed > 0 && (it.empty == 0 || fit->problem.opts.empty == HF_EMPTY_KEEP);
     hf_ledger_keep_state(fit);
     return HF_OK;
 }

@@ -308,6 +308,7 @@ static void merge(struct job *job, hf_pool *pool) {
         w->sums = job->workers[0].sums;
         settle_moves(job, w);
     }
+    guard_check_packs(job);
     guard_check_labels(job, pool);
     for (int i = 0; i < job->n_workers; i++) {
         const struct worker *w = &job->workers[i];
@@ -317,6 +318,7 @@ static void merge(struct job *job, hf_pool *pool) {
         stats->rechecked += w->stats.rechecked;
         stats->float64 += w->stats.float64;
         stats->pairs += w->stats.pairs;
+        stats->lasting += w->stats.lasting;
     }
     guard_sum_bounds(job);
     guard_count(job);

@@ -32,6 +32,11 @@ static void packed_begin(struct job *job) {
     if (job->packed_use == PACKED_FILL) {
         k->form = packed_form(job);
         k->filled = first;
+        k->summed = job->guard.words;
+        k->loss = job->workers[0].own.loss != NULL;
+        k->unit = job->workers[0].own.unit != NULL;
+        k->lanes = VW;
+        k->row_bytes = row;
     }
     const size_t rows = (size_t)((k->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS);
     float *beside = (float *)(void *)((char *)k->data + rows * row);

@@ -95,11 +95,11 @@ ALWAYS_INLINE vf distance_error(const struct job *job, const struct scored *r, v
     return vf_add(d, vf_add(r->loss, best ? mean : any));
 }
 
-/* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 without checks
- * of scores. Where many centroids lie in few columns that is more than most gaps between scores,
- * and all rows would stay open; there a fault that passes is left to the checks of moves. */
+/* How far a fault may move one score and not be noticed (docs/numerics/guard.md); 0 where not all
+ * scores are tested. Where many centroids lie in few columns that is more than most gaps between
+ * scores, and all rows would stay open; a fault that passes there is left to checks of moves. */
 ALWAYS_INLINE vf guard_width(const struct job *job, vf norm) {
-    if (!job->guard.scores || slab_serves(job))
+    if (!job->guard.scores || job->guard.share > 1 || slab_serves(job))
         return vf_set1(0);
     return vf_fma(vf_set1(job->guard.width), guard_reach(job, norm), vf_set1(job->bound.eta));
 }

@@ -66,6 +66,11 @@ static size_t tile_start_bytes(const struct job *job, int64_t groups) {
     return sizeof(float) * (job->i16 ? 2 : 1) * TILE_K * (size_t)groups;
 }
 
+/* Where the start of a slot's scores is. */
+static int64_t tile_start_place(const struct job *job, int64_t slot) {
+    return (job->i16 ? 2 : 1) * (slot / TILE_K) * TILE_K + slot % TILE_K;
+}
+
 static size_t tile_scratch_bytes(const struct job *job) {
     (void)job;
     return HF_ALIGN;
@@ -240,22 +245,8 @@ static NOINLINE void tile_collect_guarded(const struct job *job, struct worker *
     } while (guard_conclude(&s));
 }
 
-/* Scores of all rows of the block and all centroids of the pack: the best two of each row. */
-static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
-#if TILE_HAS_I16
-    if (job->i16) {
-        i16_argmax(job, w, p);
-        return;
-    }
-#endif
-    if (job->guard.scores) {
-        tile_argmax_guarded(job, w, p);
-        return;
-    }
-    if (job->guard.weighted) {
-        weighted_sweep(job, w, p, 0);
-        return;
-    }
+static NOINLINE void tile_argmax_bare(const struct job *job, struct worker *w,
+                                      const struct pack *p) {
     const int64_t d = job->d;
     const int tiles = (w->block.rows + TILE_ROWS - 1) / TILE_ROWS;
     job_prefetch_plan(w, p->groups * tiles);
@@ -286,6 +277,27 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
             STRIKE_BEST(w, i * TILE_ROWS + VW, g);
         }
     }
+}
+
+/* Scores of all rows of the block and all centroids of the pack: the best two of each row. */
+static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
+    const int tested = job->guard.scores && guard_tests(job, w);
+    struct pack bare;
+    if (job->guard.scores && !tested)
+        p = guard_bare(p, &bare);
+#if TILE_HAS_I16
+    if (job->i16)
+        (tested ? i16_argmax_guarded : job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
+    else
+#endif
+        if (tested)
+        tile_argmax_guarded(job, w, p);
+    else if (job->guard.weighted)
+        weighted_sweep(job, w, p, 0);
+    else
+        tile_argmax_bare(job, w, p);
+    if (job->guard.scores && !tested)
+        guard_untested(job, w, p);
 }
 
 /* The same scores: centroids that reach the row's threshold (block.best) become candidates. */

@@ -309,14 +309,6 @@ static VNNI NOINLINE void i16_collect_guarded(const struct job *job, struct work
     i16_guarded(job, w, p, 1);
 }
 
-static void i16_argmax(const struct job *job, struct worker *w, const struct pack *p) {
-    if (job->guard.scores) {
-        i16_argmax_guarded(job, w, p);
-        return;
-    }
-    (job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
-}
-
 static VNNI NOINLINE void i16_collect_own(const struct job *job, struct worker *w,
                                           const struct pack *p) {
     i16_sweep(job, &(struct i16_sweep){.w = w, .p = p, .collect = 1, .own = 1});

@@ -6,6 +6,7 @@
 #define HF_ASSIGN_GUARD_AMX_PASS_H
 
 #include "ops/assign/host/guard/guard_amx.h"
+#include "ops/assign/host/guard/guard_untested.h"
 
 static void guard_pack_again(struct job *job, struct worker *w, const struct pack *p);
 
@@ -209,13 +210,14 @@ static NOINLINE void tile_collect_guarded(const struct job *job, struct worker *
     }
 }
 
-/* Sampled: blocks in turns. */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
-    const int64_t first = w->block.rows > 0 ? block_row(&w->block, 0) / TILE_ROWS : 0;
-    if (job->guard.scores && guard_tested(&job->guard, &w->guard, (int)(first & 0xffffff)))
+    if (job->guard.scores && guard_tests(job, w)) {
         tile_argmax_guarded(job, w, p);
-    else
-        tile_argmax_bare(job, w, p);
+        return;
+    }
+    tile_argmax_bare(job, w, p);
+    if (job->guard.scores)
+        guard_untested(job, w, p);
 }
 
 static void tile_collect(const struct job *job, struct worker *w, const struct pack *p) {

@@ -9,9 +9,12 @@
 
 #define GUARD_FETCH 512 /* bytes of a row that is looked at later, fetched into the L1 cache */
 
+/* The centroids that a row is compared with: those of its move, and the same before. */
+enum guard_of { GUARD_TO, GUARD_FROM, GUARD_HAD_TO, GUARD_HAD_FROM, GUARD_OF };
+
 /* Lane i is of move i. */
 struct guard_batch {
-    float to[VW * VW], from[VW * VW]; /* [move][lane] parts of the squared distances */
+    float part[GUARD_OF][VW * VW]; /* [move][lane] parts of squared distances */
     float score[VW], norm2[VW], length[VW];
     uint32_t first; /* bit i: the row comes from no cluster */
     uint32_t valid; /* bit i: its clusters exist, and the new one is its label */
@@ -28,19 +31,15 @@ ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
     return vf_fma(difference, difference, sum);
 }
 
-/* |x - to|^2 and, unless it is NULL, |x - from|^2 in VW parts. */
-ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const float *to, const float *from,
-                               int64_t d, vf part[2]) {
-    vf a = vf_set1(0);
-    vf b = a;
+/* Squared distances of a row from the first `count` of some centroids, in VW parts. */
+ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const float *const c[GUARD_OF],
+                               int count, int64_t d, vf part[GUARD_OF]) {
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = difference_load_as(x, dtype, j, d);
-        a = guard_add_square(a, v, difference_load(to + j, d - j));
-        if (from)
-            b = guard_add_square(b, v, difference_load(from + j, d - j));
+        UNROLL(4)
+        for (int i = 0; i < count; i++)
+            part[i] = guard_add_square(part[i], v, difference_load(c[i] + j, d - j));
     }
-    part[0] = a;
-    part[1] = b;
 }
 
 /* The row and both centroids of a move that is looked at soon, into the L1 cache. c_bytes: from one
@@ -57,28 +56,37 @@ static inline void guard_fetch(const struct job *job, const struct move *m, size
         __builtin_prefetch(c + (size_t)m->from * c_bytes);
 }
 
+/* Row k of an array of float32; its first one where that is none of its rows. */
+ALWAYS_INLINE const float *guard_centroid_at(const hf_array *c, int32_t k) {
+    return (const float *)c->data + (k < 0 ? 0 : k) * (c->row_stride ? c->row_stride : c->cols);
+}
+
 ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,
                                   hf_dtype dtype, struct guard_batch *b) {
     const hf_array *c = &job->a->c;
-    const float *base = c->data;
-    const int64_t stride = c->row_stride ? c->row_stride : c->cols;
+    const hf_array *old = job->guard.before ? &job->a->before : c;
     b->first = b->valid = 0;
     for (int i = 0; i < count; i++, m++) {
-        vf part[2] = {vf_set1(0), vf_set1(0)};
+        vf part[GUARD_OF] = {vf_set1(0), vf_set1(0), vf_set1(0), vf_set1(0)};
         const int valid =
             m->to >= 0 && m->to < job->k && m->from < job->k && job->a->labels[m->row] == m->to;
         b->length[i] = 0;
         if (valid) {
-            const float *to = base + m->to * stride;
             const char *x = job_row(job, m->row);
+            const float *const at[GUARD_OF] = {
+                guard_centroid_at(c, m->to), guard_centroid_at(c, m->from),
+                guard_centroid_at(old, m->to), guard_centroid_at(old, m->from)};
             if (m->from < 0)
-                guard_parts(x, dtype, to, NULL, job->d, part);
+                guard_parts(x, dtype, at, 1, job->d, part);
+            else if (!job->guard.before)
+                guard_parts(x, dtype, at, 2, job->d, part);
             else
-                guard_parts(x, dtype, to, base + m->from * stride, job->d, part);
+                guard_parts(x, dtype, at, GUARD_OF, job->d, part);
             b->length[i] = (float)job->c_length[m->to];
         }
-        vf_store(b->to + i * VW, part[0]);
-        vf_store(b->from + i * VW, part[1]);
+        UNROLL(4)
+        for (int of = 0; of < GUARD_OF; of++)
+            vf_store(b->part[of] + i * VW, part[of]);
         b->score[i] = m->score;
         b->norm2[i] = m->norm2;
         b->first |= (uint32_t)(m->from < 0) << i;
@@ -120,19 +128,33 @@ ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
     return e;
 }
 
-/* Bits of the first `count` <= VW moves that V1 and V2 confirm beyond doubt. */
-static uint32_t guard_batch_confirms(const struct job *job, const struct move *m, int count) {
+/* V3: bits of the moves that should have been made in the call before, beyond doubt. */
+ALWAYS_INLINE uint32_t guard_batch_early(const struct job *job, const struct guard_batch *b,
+                                         float share) {
+    if (!job->guard.before)
+        return 0;
+    const vf to = sum_lanes(b->part[GUARD_HAD_TO]);
+    const vf from = sum_lanes(b->part[GUARD_HAD_FROM]);
+    return b->valid & ~b->first & vm_bits(vf_lt(to, vf_mul(from, vf_set1(1 - 3 * share)))) &
+           vm_bits(vf_lt(vf_set1(0x1p-80f), from)) & vm_bits(vf_lt(from, vf_set1(0x1p100f)));
+}
+
+/* Bits of the first `count` <= VW moves that V1 and V2 confirm beyond doubt; *early: see V3. */
+static uint32_t guard_batch_confirms(const struct job *job, const struct move *m, int count,
+                                     uint32_t *early) {
     struct guard_batch b;
     const uint32_t all = (uint32_t)((1u << count) - 1);
     guard_batch_load(job, m, count, &b);
     for (int i = count; i < VW; i++) {
-        vf_store(b.to + i * VW, vf_set1(0));
-        vf_store(b.from + i * VW, vf_set1(0));
+        UNROLL(4)
+        for (int of = 0; of < GUARD_OF; of++)
+            vf_store(b.part[of] + i * VW, vf_set1(0));
         b.score[i] = b.norm2[i] = b.length[i] = 0;
     }
     const float share = (float)(job->d / VW + VW + 8) * 0x1p-24f;
-    const vf to = sum_lanes(b.to);
-    const vf from = sum_lanes(b.from);
+    *early = guard_batch_early(job, &b, share);
+    const vf to = sum_lanes(b.part[GUARD_TO]);
+    const vf from = sum_lanes(b.part[GUARD_FROM]);
     const vf score = vf_load(b.score);
     const vf own = vf_load(b.norm2);
     const vf c = vf_load(b.length);

@@ -10,14 +10,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define GUARD_TESTS 8        /* checksums of a pack at most */
-#define GUARD_SUSPECTS 64    /* suspects of a worker whose rows are computed again for a verdict */
-#define GUARD_MANY 8         /* suspects of a pass that may be so by themselves */
-#define GUARD_SHARE 4        /* sampled: scores of one tile in so many are tested */
-#define GUARD_BUCKET 12      /* labels are checked 2^so many rows at a time */
-#define GUARD_COLUMNS 256    /* centroids of a checksum, where the pack has room */
-#define GUARD_LISTED (-1)    /* in worker.listed: a suspect, for float64 against all centroids */
-#define GUARD_SAMPLE 128     /* rows that show how large rounding is */
+#define GUARD_TESTS 8     /* checksums of a pack at most */
+#define GUARD_SUSPECTS 64 /* suspects of a worker whose rows are computed again for a verdict */
+#define GUARD_MANY 8      /* suspects of a pass that may be so by themselves */
+#define GUARD_SHARE 32    /* where moves are looked at, scores of one block in so many are tested */
+#define GUARD_RUN 9       /* a block is that of its first row, 2^so many of them at a time */
+#define GUARD_BUCKET 12   /* labels are checked 2^so many rows at a time */
+#define GUARD_COLUMNS 256 /* centroids of a checksum, where the pack has room */
+#define GUARD_LISTED (-1) /* in worker.listed: a suspect, for float64 against all centroids */
+#define GUARD_SAMPLE 128  /* rows that show how large rounding is */
 #define GUARD_CALIBRATE 4096 /* calls with fewer rows take the largest threshold */
 
 /* What the score of a slot of a pack is for. */
@@ -42,6 +43,8 @@ struct guard_pack {
     uint8_t *mixed; /* [groups] enum guard_mixed */
     float *factor;  /* [slots] of columns: what 1 of their score stands for in the test */
     float *part;    /* [slots] what scores are multiplied with in the sum of the group's checksum */
+    float *start;   /* of the pack, with columns that no pass finds best */
+    uint32_t words; /* what the words of the pack add up to (guard_sum_pack()) */
     uint32_t *in;   /* AMX: [groups] bit t: slot t of the group is in the sums */
     float *weight;  /* AMX: [places of a packed row] the column */
     float *begin;   /* [GUARD_TESTS] minus the starts' sum */
@@ -79,8 +82,9 @@ struct guard {
     int near;             /* each label is confirmed by host/guard/guard_near.h, not its scores */
     int weighted;         /* tiles have checksums of their own: host/guard/weighted.h */
     int correct;          /* 0: findings are told, 1: repaired */
-    int share;            /* scores of one tile in so many are tested, */
-    uint32_t turn;        /* beginning with this one */
+    int before;           /* moves are looked at among the centroids before, too */
+    int share;            /* scores of one block in so many are tested, */
+    uint32_t turn;        /* another one with each number */
     float kappa;          /* threshold of the row test by |x'| cmax + cmax^2 / 2, */
     float width;          /* and what margins grow by */
     double root;          /* square root of the columns */
@@ -133,9 +137,10 @@ static inline int guard_checks(const struct guard *g, enum hf_fault fault) {
     return (g->checks & HF_CHECK_BIT(fault)) != 0;
 }
 
-/* Are the scores of tile i of a worker's block tested? */
-static inline int guard_tested(const struct guard *g, const struct guard_block *b, int tile) {
-    return g->share == 1 || b->replay || ((uint32_t)tile + g->turn) % (uint32_t)g->share == 0;
+/* Are the scores of the block tested that begins with this row? */
+static inline int guard_tested(const struct guard *g, const struct guard_block *b, int64_t row) {
+    return g->share == 1 || b->replay ||
+           ((uint32_t)(row >> GUARD_RUN) + g->turn) % (uint32_t)g->share == 0;
 }
 
 /* Columns of a pack for checksums, at least. */

@@ -2,7 +2,9 @@
  * Verified moves: before a row goes from one cluster to another, float64 confirms that its new
  * centroid is nearer than the old one, or as near with a lower index (V1), and that the score by
  * which the filter chose it is its score within the bound (V2). A row that fails is compared with
- * all centroids in float64, and goes where that says. */
+ * all centroids in float64, and goes where that says. Where the centroids are known that its old
+ * label was found for, the new one must not have been nearer among them (V3): else the row was kept
+ * where it was by a wrong score, and centroids came from a wrong label. */
 #ifndef HF_ASSIGN_GUARD_MOVES_H
 #define HF_ASSIGN_GUARD_MOVES_H
 
@@ -40,9 +42,10 @@ static NOINLINE int32_t guard_nearest(const struct job *job, struct worker *w, i
 }
 
 /* Squared distances of a row from the centroid that it moves to and from its old one, each wrong by
- * at most `share` of its size. */
+ * at most `share` of its size; and the same among the centroids before, or 0. */
 struct guard_sums {
     double to, from, share;
+    double had_to, had_from;
 };
 
 /* In float32, for rows and centroids that are exact there. from NULL: there was none. */
@@ -70,62 +73,77 @@ ALWAYS_INLINE struct guard_sums guard_sums_f32(const void *row, hf_dtype dtype, 
             b = guard_add_square(b, v, n < VW ? vf_load_n(from + j, n) : vf_load(from + j));
     }
     return (struct guard_sums){(double)vf_sum(vf_add(a, c)), (double)vf_sum(vf_add(b, e)),
-                               (double)(d / VW + 16) * 0x1p-24};
+                               (double)(d / VW + 16) * 0x1p-24, 0, 0};
 }
 
-ALWAYS_INLINE struct guard_sums guard_sums_f64(const void *row, hf_dtype dtype, const void *to,
-                                               const void *from, hf_dtype c_dtype, int64_t d) {
-    vd sum[2] = {vd_set1(0), vd_set1(0)};
+/* From the first `count` of the centroids `at`, or (4) from all. */
+ALWAYS_INLINE struct guard_sums guard_sums_f64(const void *row, hf_dtype dtype,
+                                               const void *const at[GUARD_OF], int count,
+                                               hf_dtype c_dtype, int64_t d) {
+    vd sum[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
     for (int64_t j = 0; j < d; j += VDW) {
         const int n = d - j < VDW ? (int)(d - j) : VDW;
         const vd v = vd_load_as_n(row, dtype, j, n);
-        const vd a = vd_sub(v, vd_load_as_n(to, c_dtype, j, n));
-        const vd b = vd_sub(v, vd_load_as_n(from, c_dtype, j, n));
-        sum[0] = vd_fma(a, a, sum[0]);
-        sum[1] = vd_fma(b, b, sum[1]);
+        UNROLL(4)
+        for (int i = 0; i < count; i++) {
+            const vd difference = vd_sub(v, vd_load_as_n(at[i], c_dtype, j, n));
+            sum[i] = vd_fma(difference, difference, sum[i]);
+        }
     }
-    return (struct guard_sums){vd_sum(sum[0]), vd_sum(sum[1]), (double)(d + 64) * 0x1p-52};
+    return (struct guard_sums){vd_sum(sum[GUARD_TO]), vd_sum(sum[GUARD_FROM]),
+                               (double)(d + 64) * 0x1p-52, vd_sum(sum[GUARD_HAD_TO]),
+                               vd_sum(sum[GUARD_HAD_FROM])};
 }
 
 ALWAYS_INLINE struct guard_sums guard_sums_as(const struct job *job, const struct move *m,
-                                              hf_dtype dtype, int wide) {
+                                              hf_dtype dtype) {
     const hf_array *c = &job->a->c;
+    const int known = job->guard.before && m->from >= 0;
+    const hf_array *old = known ? &job->a->before : c;
+    const int32_t from = m->from < 0 ? m->to : m->from;
     const void *row = job_row(job, m->row);
-    const void *to = hf_array_row(c, m->to);
-    const void *from = m->from < 0 ? NULL : hf_array_row(c, m->from);
-    if (!wide)
-        return from ? guard_sums_f32(row, dtype, to, from, job->d)
-                    : guard_sums_f32(row, dtype, to, NULL, job->d);
-    from = from ? from : to;
-    return c->dtype == HF_F32 ? guard_sums_f64(row, dtype, to, from, HF_F32, job->d)
-                              : guard_sums_f64(row, dtype, to, from, HF_F64, job->d);
+    const void *const at[GUARD_OF] = {hf_array_row(c, m->to), hf_array_row(c, from),
+                                      hf_array_row(old, m->to), hf_array_row(old, from)};
+    if (c->dtype == HF_F32)
+        return known ? guard_sums_f64(row, dtype, at, GUARD_OF, HF_F32, job->d)
+                     : guard_sums_f64(row, dtype, at, 2, HF_F32, job->d);
+    return known ? guard_sums_f64(row, dtype, at, GUARD_OF, HF_F64, job->d)
+                 : guard_sums_f64(row, dtype, at, 2, HF_F64, job->d);
+}
+
+ALWAYS_INLINE struct guard_sums guard_narrow_as(const struct job *job, const struct move *m,
+                                                hf_dtype dtype) {
+    const void *row = job_row(job, m->row);
+    const float *to = hf_array_row(&job->a->c, m->to);
+    return m->from < 0 ? guard_sums_f32(row, dtype, to, NULL, job->d)
+                       : guard_sums_f32(row, dtype, to, hf_array_row(&job->a->c, m->from), job->d);
 }
 
 static NOINLINE struct guard_sums guard_add_up_f32(const struct job *job, const struct move *m) {
     switch (job->a->x.dtype) {
     case HF_F16:
-        return guard_sums_as(job, m, HF_F16, 0);
+        return guard_narrow_as(job, m, HF_F16);
     case HF_BF16:
-        return guard_sums_as(job, m, HF_BF16, 0);
+        return guard_narrow_as(job, m, HF_BF16);
     case HF_U8:
-        return guard_sums_as(job, m, HF_U8, 0);
+        return guard_narrow_as(job, m, HF_U8);
     default:
-        return guard_sums_as(job, m, HF_F32, 0);
+        return guard_narrow_as(job, m, HF_F32);
     }
 }
 
 static NOINLINE struct guard_sums guard_add_up_f64(const struct job *job, const struct move *m) {
     switch (job->a->x.dtype) {
     case HF_F64:
-        return guard_sums_as(job, m, HF_F64, 1);
+        return guard_sums_as(job, m, HF_F64);
     case HF_F16:
-        return guard_sums_as(job, m, HF_F16, 1);
+        return guard_sums_as(job, m, HF_F16);
     case HF_BF16:
-        return guard_sums_as(job, m, HF_BF16, 1);
+        return guard_sums_as(job, m, HF_BF16);
     case HF_U8:
-        return guard_sums_as(job, m, HF_U8, 1);
+        return guard_sums_as(job, m, HF_U8);
     default:
-        return guard_sums_as(job, m, HF_F32, 1);
+        return guard_sums_as(job, m, HF_F32);
     }
 }
 
@@ -180,10 +198,37 @@ static inline double guard_score_bound(const struct job *job, double norm, doubl
     return e * (1 + 0x1p-6);
 }
 
+/* How much nearer than `from` a row is to `to` among the centroids before, as cosine or as inner
+ * product: more than 0 beyond doubt. */
+static double guard_was_steeper(const struct job *job, struct worker *w, const struct move *m) {
+    const int32_t k[2] = {m->to, m->from};
+    double product[2];
+    double size = 0;
+    exact_load(job, w, m->row);
+    w->slot64 = -1;
+    for (int i = 0; i < 2; i++) {
+        const void *c = hf_array_row(&job->a->before, k[i]);
+        const hf_dtype dtype = job->a->before.dtype;
+        vd sum = vd_set1(0);
+        vd square = sum;
+        for (int64_t j = 0; j < job->d; j += VDW) {
+            const int n = job->d - j < VDW ? (int)(job->d - j) : VDW;
+            const vd v = vd_load_as_n(c, dtype, j, n);
+            sum = vd_fma(vd_load_as_n(w->x64, HF_F64, j, n), v, sum);
+            square = vd_fma(v, v, square);
+        }
+        const double length = sqrt(vd_sum(square));
+        product[i] = job->a->metric == HF_DOT ? vd_sum(sum) : vd_sum(sum) / length;
+        size += job->a->metric == HF_DOT ? length : 1;
+    }
+    return product[0] - product[1] -
+           (double)(job->d + 64) * 0x1p-50 * size * hf_reference_norm(w->x64, job->d);
+}
+
 /* V1 and, as far as the filter chose it, V2 of a row: its score, at most `slack` from the true one,
  * and its length. */
 struct guard_view {
-    int nearer;
+    int nearer, early; /* early: V3 */
     double score, norm, slack;
 };
 
@@ -202,16 +247,20 @@ static struct guard_view guard_look(const struct job *job, struct worker *w, con
         v.norm = sqrt(own * (1 + qerr));
         v.score = (own - square) / 2;
         v.slack = own * (qerr + 0x1p-21) + square * s.share;
+        v.early = s.had_to < s.had_from * (1 - 2 * s.share) && s.had_from > 0x1p-500 &&
+                  s.had_from < 0x1p500;
         return v;
     }
     v.nearer = guard_nearer(job, w, m, &sum);
+    v.early = job->guard.before && m->from >= 0 && guard_was_steeper(job, w, m) > 0;
     v.norm = hf_reference_norm(w->x64, job->d) * scale;
     v.score = sum * scale * centred_factor(job, m->to);
     return v;
 }
 
-/* Does float64 confirm the move? */
-static int guard_confirms(const struct job *job, struct worker *w, const struct move *m) {
+/* Does float64 confirm the move? *early: 1 if it should have been made in the call before. */
+static int guard_confirms(const struct job *job, struct worker *w, const struct move *m,
+                          int *early) {
     if (m->to < 0 || m->to >= job->k || job->a->labels[m->row] != m->to)
         return 0;
     const double c = job->c_length[m->to];
@@ -220,6 +269,7 @@ static int guard_confirms(const struct job *job, struct worker *w, const struct 
     const struct guard_view v = guard_look(job, w, m);
     if (!v.nearer && job->exact)
         return 0;
+    *early = v.early;
     /* the filter did not choose it, or by a score of stored rows, or of a very short one */
     if (m->score != m->score || (TILE_HAS_HALF && job->half) || !(v.norm > 0x1p-50))
         return 1;
@@ -272,16 +322,21 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
 
 /* Verify moves; those that stay where they were go. Returns how many are left, at `to`. */
 static int guard_verify(const struct job *job, struct worker *w, int from, int count, int to) {
-    const uint32_t right =
-        guard_batches(job) ? guard_batch_confirms(job, w->moves + from, count) : 0;
+    const int batches = guard_batches(job);
+    uint32_t early = 0;
+    const uint32_t right = batches ? guard_batch_confirms(job, w->moves + from, count, &early) : 0;
     for (int i = 0; i < count; i++) {
         struct move m = w->moves[from + i];
         if (m.from < -1 || m.from >= job->k) { /* it came in so: nobody knows its sums */
             guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
             continue;
         }
-        if ((right >> i & 1) || guard_confirms(job, w, &m) || guard_refuse(job, w, &m))
-            w->moves[to++] = m;
+        int soon = (int)(early >> i & 1);
+        if (!(right >> i & 1) && !guard_confirms(job, w, &m, &soon) && !guard_refuse(job, w, &m))
+            continue;
+        if (soon)
+            guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
+        w->moves[to++] = m;
     }
     return to;
 }

@@ -27,6 +27,7 @@ static int64_t guard_room(const struct job *job, int64_t count) {
 /* What the call asks for. A call without a slot can tell nobody. */
 static void guard_begin_call(struct job *job, const struct hf_call *call) {
     struct guard *g = &job->guard;
+    const struct hf_assign_args *a = call->args;
     g->share = 1;
     if (!call->slot || call->scheme == HF_SCHEME_OFF || call->checks == 0)
         return;
@@ -35,16 +36,16 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
     g->kernel = call->kernel;
     g->correct = call->scheme != HF_SCHEME_DETECT;
     g->labels = guard_checks(g, HF_FAULT_OPEN);
-    g->root = sqrt((double)((const struct hf_assign_args *)call->args)->x.cols);
+    g->root = sqrt((double)a->x.cols);
     g->scores =
         (TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST))) ||
         (TILE_HAS_SUMS && !job->i8 && !job->project && guard_checks(g, HF_FAULT_ROWS));
     g->weighted = TILE_HAS_GUARD && !job->i16 && !job->project && guard_checks(g, HF_FAULT_TILE);
     g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);
-    if (call->scheme == HF_SCHEME_SAMPLED) {
+    g->before = a->exact && a->before.data && guard_checks(g, HF_FAULT_MOVES);
+    g->turn = (uint32_t)a->turn;
+    if (call->scheme == HF_SCHEME_SAMPLED || (g->before && a->turn > 0))
         g->share = GUARD_SHARE;
-        g->turn = (uint32_t)(__atomic_load_n(&call->slot->checked, __ATOMIC_RELAXED) / TILE_ROWS);
-    }
 }
 
 static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guard_pack *c,
@@ -57,6 +58,7 @@ static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guar
     c->column = hf_carve_take(carve, sizeof(double) * 2 * GUARD_TESTS * (size_t)job->d_pad);
     return;
 #endif
+    c->start = hf_carve_take(carve, tile_start_bytes(job, (int64_t)groups));
     c->role = hf_carve_take(carve, groups * TILE_K);
     c->mixed = hf_carve_take(carve, groups);
     c->factor = hf_carve_take(carve, sizeof(float) * groups * TILE_K);
@@ -223,8 +225,11 @@ static void guard_pack(struct job *job, struct pack *p, hf_pool *pool) {
     }
     struct guard_making making = {job, p};
     hf_parallel_for(pool, c->tests, 1, guard_make_test, &making);
-    for (int64_t slot = p->count; slot < slots; slot++)
+    memcpy(c->start, p->start, tile_start_bytes(job, p->groups));
+    for (int64_t slot = p->count; slot < slots; slot++) {
         c->part[slot] = c->role[slot] >= GUARD_CHECK ? -c->factor[slot] : 0;
+        c->start[tile_start_place(job, slot)] = EXCLUDED;
+    }
 }
 
 #endif
@@ -239,8 +244,9 @@ static double guard_kappa_most(const struct job *job) {
 
 static void guard_set_kappa(struct job *job, double kappa) {
     job->guard.kappa = (float)(kappa * (1 + 0x1p-10));
-    job->guard.width = 2 * job->guard.kappa * (1 + 0x1p-10f);
+    job->guard.width = job->guard.share > 1 ? 0 : 2 * job->guard.kappa * (1 + 0x1p-10f);
 }
+
 /* Where a few centroids are far longer than the others, sums of scores round to what they are, and
  * show nothing of the others. So checksums are of those up to GUARD_LONGER times the median. */
 static void guard_leave_long(struct job *job) {
@@ -259,6 +265,43 @@ static void guard_leave_long(struct job *job) {
         below -= count[e];
     g->longest = fmin(ldexp(GUARD_LONGER, e - GUARD_EXPONENTS), OUT_OF_RANGE);
     g->cmax = smaller(g->cmax, (float)(g->longest * (1 + 0x1p-10)));
+}
+
+/* What the words of an array add up to, modulo 2^32. */
+static uint32_t guard_add_words(const void *data, size_t bytes) {
+    const int32_t *at = data;
+    int32_t lanes[VW];
+    vi sum[4] = {vi_set1(0), vi_set1(0), vi_set1(0), vi_set1(0)};
+    size_t left = bytes / sizeof *at;
+    for (; left >= 4 * VW; left -= 4 * VW, at += 4 * VW) {
+        UNROLL(4)
+        for (int i = 0; i < 4; i++)
+            sum[i] = vi_add(sum[i], vi_load(at + i * VW));
+    }
+    vi_store(lanes, vi_add(vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3])));
+    uint32_t all = 0;
+    for (int i = 0; i < VW; i++)
+        all += (uint32_t)lanes[i];
+    for (size_t i = 0; i < left; i++)
+        all += (uint32_t)at[i];
+    return all;
+}
+
+/* The same of a pack, as long as nothing is written to it: one wrong word is always seen. */
+static uint32_t guard_sum_pack(const struct job *job, const struct pack *p) {
+    const size_t slots = sizeof(float) * TILE_K * (size_t)p->groups;
+    const size_t starts = tile_start_bytes(job, p->groups);
+    uint32_t sum = guard_add_words(p->tiles, tile_group_bytes(job) * (size_t)p->groups) +
+                   guard_add_words(p->start, starts) + guard_add_words(p->length, slots);
+    if (p->loss)
+        sum += guard_add_words(p->loss, slots);
+    return p->check.start ? sum + guard_add_words(p->check.start, starts) : sum;
+}
+
+/* Are packs looked at as a whole? In iterations, which are made again then; labels that come from
+ * nothing have the row test. */
+static int guard_sums_packs(const struct job *job) {
+    return (job->guard.share > 1 || job->guard.before) && guard_checks(&job->guard, HF_FAULT_PACK);
 }
 
 static void guard_pack_all(struct job *job, hf_pool *pool) {
@@ -288,6 +331,8 @@ static void guard_pack_all(struct job *job, hf_pool *pool) {
 #endif
     if (guard_checks(g, HF_FAULT_ROWS))
         guard_set_kappa(job, guard_kappa_most(job));
+    job->all.check.words = guard_sums_packs(job) ? guard_sum_pack(job, &job->all) : 0;
+    job->moved.check.words = guard_sums_packs(job) ? guard_sum_pack(job, &job->moved) : 0;
 }
 
 #endif

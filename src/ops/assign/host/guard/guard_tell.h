@@ -14,6 +14,7 @@ static NOINLINE void guard_tell_event(const struct job *job, struct worker *w,
     if (event.finding.row >= 0)
         event.finding.row += job->a->packed_first;
     w->guard.confirmed++;
+    w->stats.lasting += event.behaviour > HF_BEHAVIOUR_TRANSIENT;
     if (!g->correct) {
         hf_slot_tell(g->slot, &event.finding);
         return;
@@ -51,11 +52,12 @@ static NOINLINE void guard_tell_suspect(const struct job *job, struct worker *w,
 static NOINLINE void guard_tell_lost(const struct job *job, struct worker *w, enum hf_fault fault,
                                      int64_t row) {
     w->guard.confirmed++;
-    hf_slot_tell(job->guard.slot, &(struct hf_finding){.fault = fault,
-                                                       .kernel = job->guard.kernel,
-                                                       .unit = -1,
-                                                       .column = -1,
-                                                       .row = job->a->packed_first + row});
+    hf_slot_tell(job->guard.slot,
+                 &(struct hf_finding){.fault = fault,
+                                      .kernel = job->guard.kernel,
+                                      .unit = -1,
+                                      .column = -1,
+                                      .row = row < 0 ? -1 : job->a->packed_first + row});
 }
 
 #endif

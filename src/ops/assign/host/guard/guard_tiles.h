@@ -10,9 +10,18 @@
 #include "ops/assign/host/candidates.h"
 #include "ops/assign/host/guard/guard_limit.h"
 #include "ops/assign/host/guard/guard_tell.h"
+#include "ops/assign/host/guard/guard_untested.h"
 #include "ops/assign/host/guard/guard_words.h"
 #include "ops/assign/host/strike.h"
 #include <math.h>
+
+/* A pack without its checksums, for passes that are not tested. */
+static const struct pack *guard_bare(const struct pack *p, struct pack *bare) {
+    *bare = *p;
+    bare->start = p->check.start;
+    bare->groups = (p->count + TILE_K - 1) / TILE_K;
+    return bare;
+}
 
 /* What a worker had counted before a pass. */
 struct guard_before {
@@ -20,14 +29,13 @@ struct guard_before {
     uint64_t more, suspected, checked;
 };
 
-/* Sums begin with minus the starts of the centroids; rows that are not tested keep 0. */
+/* Sums begin with minus the starts of the centroids. */
 static void guard_clear(const struct guard_sweep *s) {
     struct worker *w = s->w;
     const vf low = vf_set1(-FLT_MAX);
     for (int slot = 0; slot < w->block.rows; slot += VW) {
-        const int tested = guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS);
         for (int q = 0; q < s->p->check.tests; q++)
-            vf_store(guard_z(w, q, slot), vf_set1(tested ? s->p->check.begin[q] : 0));
+            vf_store(guard_z(w, q, slot), vf_set1(s->p->check.begin[q]));
         vf_store(w->guard.most + slot, low);
         vf_store(w->guard.most + w->block.capacity + slot, low);
         vi_store(w->guard.place + slot, vi_set1(-1));
@@ -111,8 +119,6 @@ static NOINLINE void guard_scan_mixed(const struct guard_sweep *s, int64_t g, in
         vi_store(w->guard.place + slot, again);
         STRIKE_BEST(w, slot, g);
     }
-    if (!guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS))
-        return;
     vf_store(most, kept[0]);
     vf_store(most + w->block.capacity, kept[1]);
     if (c->mixed[g] == GUARD_FOREIGN) {
@@ -151,8 +157,6 @@ ALWAYS_INLINE void guard_scan(const struct guard_sweep *s, int64_t g, int slot,
         vi_store(w->guard.place + slot, again);
         STRIKE_BEST(w, slot, g);
     }
-    if (!guard_tested(&s->job->guard, &w->guard, slot / TILE_ROWS))
-        return;
     guard_add(w, g / s->p->check.groups_each, slot, f);
     if (!s->collect)
         guard_keep(w, slot, f);
@@ -268,8 +272,6 @@ static int guard_conclude(const struct guard_sweep *s) {
     if (w->guard.replay)
         return 0;
     for (int slot = 0; slot < w->block.rows; slot += VW) {
-        if (!guard_tested(g, &w->guard, slot / TILE_ROWS))
-            continue;
         const vf norm2 = vf_load(w->block.norm2 + slot);
         const vf wanted = s->collect ? vf_load(w->block.best + slot) : vf_set1(0);
         /* lanes behind the last row hold what was there before */

@@ -14,26 +14,15 @@
 #define GUARD_BEYOND 2.5 /* the threshold, by the largest sum of the sample, */
 #define GUARD_RANGE 16   /* but at least this part of the largest threshold */
 
-/* What the words of a pack add up to, each times an odd number of its own. */
-static uint64_t guard_sum_pack(const struct job *job, const struct pack *p) {
-    const int64_t words = (int64_t)(tile_group_bytes(job) / sizeof(uint32_t)) * p->groups;
-    const char *at = p->tiles;
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < words; i++, at += sizeof(uint32_t)) {
-        uint32_t word;
-        memcpy(&word, at, sizeof word);
-        sum += (uint64_t)word * guard_weight(i);
-    }
-    return sum;
-}
-
 /* The centroids were packed again: it was a fault if that changed a word. */
 static void guard_tell_pack(const struct job *job, struct worker *w, const struct pack *p,
-                            uint64_t before) {
+                            uint32_t before) {
     w->slot64 = -1;
     w->guard.suspected++;
     if (guard_sum_pack(job, p) == before)
         w->guard.beyond++;
+    else if (job->guard.share > 1) /* rows that were not tested have been compared with it */
+        guard_tell_lost(job, w, HF_FAULT_PACK, -1);
     else
         guard_tell(job, w, HF_FAULT_PACK, -1, -1, HF_BEHAVIOUR_UNKNOWN);
 }
@@ -46,7 +35,7 @@ static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const s
     const int worker = (int)(w - job->workers);
     while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
     }
-    const uint64_t before = guard_sum_pack(job, p);
+    const uint32_t before = guard_sum_pack(job, p);
     for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
         if (p->check.role[slot] < GUARD_CHECK)
             pack_slot(job, w, making.pack, slot);
@@ -106,7 +95,7 @@ static NOINLINE void guard_pack_again(struct job *job, struct worker *w, const s
     struct pack *pack = p == &job->all ? &job->all : &job->moved;
     while (atomic_exchange_explicit(&job->guard.packing, 1, memory_order_acquire)) {
     }
-    const uint64_t before = guard_sum_pack(job, p);
+    const uint32_t before = guard_sum_pack(job, p);
     for (int64_t slot = 0; slot < p->groups * TILE_K; slot++)
         pack_slot(job, w, pack, slot);
     guard_amx_make(job, pack, NULL, (int)(w - job->workers));
@@ -161,7 +150,7 @@ static NOINLINE void guard_verdicts(const struct job *job, struct worker *w) {
 static void guard_calibrate(struct job *job) {
     float largest = 0;
     struct worker *w = &job->workers[0];
-    if (!job->guard.scores || !job->usable || job->n < GUARD_CALIBRATE ||
+    if (!job->guard.scores || job->guard.share > 1 || !job->usable || job->n < GUARD_CALIBRATE ||
         !guard_checks(&job->guard, HF_FAULT_ROWS))
         return;
     tile_begin();
@@ -220,6 +209,14 @@ static void guard_check_buckets(void *user, int worker, int64_t begin, int64_t e
     (void)worker;
     for (int64_t i = begin; i < end; i++)
         job->guard.bucket[i] -= guard_sum_labels(job, i);
+}
+
+/* After the last row: are packs what they were? */
+static void guard_check_packs(struct job *job) {
+    const struct pack *pack[] = {&job->all, &job->moved};
+    for (int i = 0; i < 2 && job->guard.scores && job->usable && guard_sums_packs(job); i++)
+        if (guard_sum_pack(job, pack[i]) != pack[i]->check.words)
+            guard_tell_lost(job, &job->workers[0], HF_FAULT_PACK, -1);
 }
 
 /* After the last row: do labels in memory add up to what was decided? */

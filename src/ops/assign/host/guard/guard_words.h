@@ -4,6 +4,7 @@
 #ifndef HF_ASSIGN_GUARD_WORDS_H
 #define HF_ASSIGN_GUARD_WORDS_H
 
+#include "ops/assign/host/guard/guard_tell.h"
 #include "ops/assign/host/job.h"
 
 static size_t tile_packed_bytes(const struct job *job);
@@ -42,8 +43,13 @@ static inline int32_t guard_words_of(const struct job *job, const struct block *
     return sum[slot % VW];
 }
 
-/* Row `at` of the block is suspect: it is counted. Its record for a verdict, NULL: there is no more
- * room. lane: its place in its tile; moved: it was found in the pack of moved centroids. */
+/* Are the block's scores tested? */
+static inline int guard_tests(const struct job *job, const struct worker *w) {
+    return guard_tested(&job->guard, &w->guard, block_row(&w->block, 0));
+}
+
+/* Row `at` of the block is suspect: it is counted. Its record for a verdict, NULL: there is none.
+ * lane: its place in its tile; moved: it was found in the pack of moved centroids. */
 static inline struct guard_suspect *guard_suspect_row(const struct job *job, struct worker *w,
                                                       int at, int lane, int moved,
                                                       enum hf_fault fault) {
@@ -52,6 +58,10 @@ static inline struct guard_suspect *guard_suspect_row(const struct job *job, str
     if (fault == HF_FAULT_OPERAND && b->first >= 0)
         atomic_store_explicit(&((struct job *)(uintptr_t)job)->guard.stale, 1,
                               memory_order_relaxed);
+    if (fault == HF_FAULT_OPERAND && b->first >= 0 && job->packed_use == PACKED_READ) {
+        guard_tell_lost(job, w, fault, block_row(b, at)); /* who knows since when */
+        return NULL;
+    }
     if (w->guard.suspects == GUARD_SUSPECTS) {
         w->guard.more++;
         return NULL;
