@@ -52,6 +52,8 @@ static void filter_block(const struct job *job, struct worker *w, const struct p
     }
     project_argmax(job, w);
     STRIKE_BLOCK_BEST(w);
+    if (job->guard.share > 1)
+        guard_untested(job, w, p);
 }
 
 /* The label of an open row from its list, which is overwritten. */
@@ -353,11 +355,11 @@ static bool i16_supports(const struct hf_call *call) {
 }
 #endif
 
-/* Are scores of the call checked? */
+/* Are all scores of the call checked? */
 static int call_checks_scores(const struct hf_call *call) {
     struct job job = {.n = 0};
     guard_begin_call(&job, call);
-    return job.guard.scores;
+    return job.guard.scores && job.guard.share == 1;
 }
 
 /* The filter that takes the place of directions, or of bytes. */

@@ -225,7 +225,7 @@ static size_t carve_job(struct job *job, const struct hf_call *call, enum varian
     job->half = variant == VARIANT_HALF || job->i8;
     guard_begin_call(job, call);
     if (guard_takes_near(job, ws != NULL)) {
-        job->guard.near = 1;
+        job->guard.near = job->guard.share = 1;
         job->guard.scores = job->guard.words = 0;
     }
     job->block_rows = prepare_block_rows(job);

@@ -296,7 +296,7 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
         weighted_sweep(job, w, p, 0);
     else
         tile_argmax_bare(job, w, p);
-    if (job->guard.scores && !tested)
+    if (job->guard.share > 1 && !tested)
         guard_untested(job, w, p);
 }
 

@@ -216,7 +216,7 @@ static void tile_argmax(const struct job *job, struct worker *w, const struct pa
         return;
     }
     tile_argmax_bare(job, w, p);
-    if (job->guard.scores)
+    if (job->guard.share > 1)
         guard_untested(job, w, p);
 }
 

@@ -41,11 +41,11 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
         (TILE_HAS_GUARD && (guard_checks(g, HF_FAULT_ROWS) || guard_checks(g, HF_FAULT_BEST))) ||
         (TILE_HAS_SUMS && !job->i8 && !job->project && guard_checks(g, HF_FAULT_ROWS));
     g->weighted = TILE_HAS_GUARD && !job->i16 && !job->project && guard_checks(g, HF_FAULT_TILE);
-    g->words = g->scores && guard_checks(g, HF_FAULT_OPERAND);
     g->before = a->exact && a->before.data && guard_checks(g, HF_FAULT_MOVES);
     g->turn = (uint32_t)a->turn;
     if (call->scheme == HF_SCHEME_SAMPLED || (g->before && a->turn > 0))
         g->share = GUARD_SHARE;
+    g->words = (g->scores || g->share > 1) && guard_checks(g, HF_FAULT_OPERAND);
 }
 
 static void guard_carve_pack(hf_carve *carve, const struct job *job, struct guard_pack *c,
@@ -304,6 +304,19 @@ static int guard_sums_packs(const struct job *job) {
     return (job->guard.share > 1 || job->guard.before) && guard_checks(&job->guard, HF_FAULT_PACK);
 }
 
+/* Checksums of the centroids, and the threshold. */
+static void guard_sum_scores(struct job *job, hf_pool *pool) {
+#if TILE_HAS_GUARD
+    guard_pack(job, &job->all, pool);
+    guard_pack(job, &job->moved, pool);
+#elif TILE_HAS_SUMS
+    guard_amx_make(job, &job->all, pool, 0);
+    guard_amx_make(job, &job->moved, pool, 0);
+#endif
+    if (guard_checks(&job->guard, HF_FAULT_ROWS))
+        guard_set_kappa(job, guard_kappa_most(job));
+}
+
 static void guard_pack_all(struct job *job, hf_pool *pool) {
     struct guard *g = &job->guard;
     g->longest = OUT_OF_RANGE;
@@ -320,17 +333,8 @@ static void guard_pack_all(struct job *job, hf_pool *pool) {
         weighted_pack(job, &job->moved, pool);
     }
 #endif
-    if (!g->scores || !job->usable)
-        return;
-#if TILE_HAS_GUARD
-    guard_pack(job, &job->all, pool);
-    guard_pack(job, &job->moved, pool);
-#elif TILE_HAS_SUMS
-    guard_amx_make(job, &job->all, pool, 0);
-    guard_amx_make(job, &job->moved, pool, 0);
-#endif
-    if (guard_checks(g, HF_FAULT_ROWS))
-        guard_set_kappa(job, guard_kappa_most(job));
+    if (g->scores && job->usable)
+        guard_sum_scores(job, pool);
     job->all.check.words = guard_sums_packs(job) ? guard_sum_pack(job, &job->all) : 0;
     job->moved.check.words = guard_sums_packs(job) ? guard_sum_pack(job, &job->moved) : 0;
 }

@@ -214,7 +214,7 @@ static void guard_check_buckets(void *user, int worker, int64_t begin, int64_t e
 /* After the last row: are packs what they were? */
 static void guard_check_packs(struct job *job) {
     const struct pack *pack[] = {&job->all, &job->moved};
-    for (int i = 0; i < 2 && job->guard.scores && job->usable && guard_sums_packs(job); i++)
+    for (int i = 0; i < 2 && guard_sums_packs(job); i++)
         if (guard_sum_pack(job, pack[i]) != pack[i]->check.words)
             guard_tell_lost(job, &job->workers[0], HF_FAULT_PACK, -1);
 }
