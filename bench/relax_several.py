@@ -42,7 +42,7 @@ def solve(bench, smoother, b, fault=None):
     if status:
         raise bench.holdfast.HoldfastError(f"hf_dev_relax_solve returned {status}")
     seconds = result.columns[0].seconds_launch
-    s = relaxation._finish(x, result, False)
+    s = relaxation.Solution(x, result)
     return seconds, s
 
 

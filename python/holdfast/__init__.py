@@ -19,7 +19,8 @@ from .functions import k_means, kmeans_plusplus
 from .kmeans import KMeans
 from .patch import patch_sklearn, unpatch_sklearn
 from .products import matmul
-from .relaxation import Smoother, Solution, solve, solve_batch
+from .relaxation import Solution, solve, solve_batch
+from .smoother import Smoother
 
 __all__ = [
     "Event",
