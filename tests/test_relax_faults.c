@@ -102,6 +102,15 @@ static void lost_threads(void **state) {
             hf_relax_result_clear(&r);
         }
     hf_context_destroy(ctx);
+    ctx = cpu_context(1); /* whose only thread ends: nobody is left */
+    const hf_relax_opts opts = {
+        .method = HF_RELAX_ASYNC, .timing = HF_TIMING_FREE, .block_rows = 40};
+    const hf_dev_relax_fault fault = {
+        .kind = HF_DEV_RELAX_DEAD, .iteration = 2, .share = 1, .lag = 2, .seed = 3};
+    hf_relax_result r = strike(&m.a, &opts, &fault);
+    assert_int_equal(r.stop, HF_RELAX_STOP_STALL);
+    hf_relax_result_clear(&r);
+    hf_context_destroy(ctx);
     ctx = before;
     matrix_free(&m);
 }

@@ -208,7 +208,7 @@ class Smoother:
         return self.apply(b.reshape(-1)).reshape(b.shape)
 
     def operator(self) -> Any:
-        """The operator as a `LinearOperator` of SciPy, on a GPU of CuPy, for `M` of their methods."""
+        """The operator as a `LinearOperator` of SciPy, on a GPU of CuPy, for `M` of methods."""
         if self.device.startswith("cuda"):
             from cupyx.scipy.sparse.linalg import LinearOperator
         else:

@@ -182,7 +182,8 @@ static hf_status step_free(struct hf_relax_work *w, double limit, double *square
     if (lost || relax->opts.spares > 0)
         count_takeovers(w, &report);
     w->made += (report.relaxations + relax->blocks.count - 1) / relax->blocks.count;
-    return residual(w, &w->square); /* not what blocks had at different times */
+    w->stalled = report.relaxations == 0; /* nobody is left who could */
+    return residual(w, &w->square);       /* not what blocks had at different times */
 }
 
 /* What a sweep knows of its residual is from its own course: x has gained more meanwhile, about as

@@ -22,7 +22,7 @@ struct hf_relax_work {
     double low, high;     /* the spectrum that Chebyshev expects */
     double product;       /* CG: r.z */
     double factor;        /* Chebyshev: of the step before */
-    bool stalled;         /* a launch of many iterations ended without getting anywhere */
+    bool stalled;         /* a call of many iterations got nowhere */
     bool quiet;           /* nobody reads sums: nothing need wait for them */
     bool broke;           /* CG: met a direction in which A is not positive */
     bool recording;       /* CG: note the coefficients */
