@@ -281,10 +281,11 @@ def _watch(
 def _told(solution: Solution, warn: bool) -> Solution:
     """The same, after a warning where it did not converge."""
     if warn and not solution.converged and solution.stop != "cancelled":
+        reason = lib.hf_relax_stop_text(_STOPS.index(solution.stop)).decode()
         advice = f" {solution.advice}" if solution.advice else ""
         warnings.warn(
-            f"not converged: {lib.hf_relax_stop_text(_STOPS.index(solution.stop)).decode()}; the residual is "
-            f"{solution.residual:.3g} after {solution.iterations} iterations.{advice}",
+            f"not converged: {reason}; the residual is {solution.residual:.3g} after "
+            f"{solution.iterations} iterations.{advice}",
             errors.convergence_warning(),
             stacklevel=3,
         )

@@ -152,7 +152,10 @@ class Smoother:
         fresh = x is None
         if fresh:
             x = _devices.empty_like(b)
-        views = [_devices.vectors(a, name, self.shape[0], self._stream) for a, name in ((b, "b"), (x, "x"))]
+        views = [
+            _devices.vectors(a, name, self.shape[0], self._stream)
+            for a, name in ((b, "b"), (x, "x"))
+        ]
         if x.shape != b.shape:
             raise errors.InvalidArgumentError(
                 f"x has shape {tuple(x.shape)}, but b has {tuple(b.shape)}"
