@@ -137,5 +137,19 @@ def a_tuning_file_that_does_not_help():
     equal(result.err, "")
 
 
+@test
+def an_older_table_stays():
+    """Whether it can be written is asked before hours are spent, and without harm."""
+    old = write("old.tsv", "kept\n")
+    name = old[:-len(".tsv")]
+    result = holdfast("bench", "portability", "-o", name, "--with", scratch("none.tsv"), code=INPUT)
+    check("none.tsv" in result.err, str(result))
+    equal(content(old), b"kept\n")
+    for verb in ("portability", "relax"):
+        result = holdfast("bench", verb, "-o", scratch("no/such"), code=FAILED)
+        check("no/such.tsv cannot be written" in result.err, str(result))
+    check(not [name for name in os.listdir(scratch("")) if name.endswith(".part")], "parts were left")
+
+
 if __name__ == "__main__":
     main()

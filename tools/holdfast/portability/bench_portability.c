@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "portability/portability.h"
-#include <errno.h>
+#include "plain_file.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,13 +199,8 @@ int bench_portability(int argc, char **argv) {
         o->set[0] = o->set[1] = true;
     if (!o->platform[PLATFORM_CPU] && !o->platform[PLATFORM_GPU])
         o->platform[PLATFORM_CPU] = o->platform[PLATFORM_GPU] = true;
-    FILE *probe = study_file(&s, ".tsv"); /* before hours are spent */
-    if (!probe)
-        return EXIT_FAILED;
-    if (!study_can_join(&s)) {
-        fclose(probe);
-        return EXIT_INPUT;
-    }
-    const int code = study_close_file(&s, probe, ".tsv");
-    return code == EXIT_DONE ? run(&s) : code;
+    const int code = plain_file_check(o->output, ".tsv"); /* before hours are spent */
+    if (code != EXIT_DONE)
+        return code;
+    return study_can_join(&s) ? run(&s) : EXIT_INPUT;
 }

@@ -146,9 +146,5 @@ extern const char *const study_heads[STUDY_HEADS]; /* of the columns of the tabl
 int study_write(const struct study *s);
 int study_write_table(const struct study *s); /* NAME.tsv alone */
 int study_plot(const struct study *s);
-/* Open OUTPUT-or-OUTPUT.ENDING to write; reported if it fails. */
-FILE *study_file(const struct study *s, const char *ending);
-/* Close it; an exit code. */
-int study_close_file(const struct study *s, FILE *file, const char *ending);
 
 #endif

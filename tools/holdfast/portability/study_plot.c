@@ -2,6 +2,7 @@
  * The study's figures as SVG: times over the number of clusters, the split between assign and
  * update, and the sweeps. */
 #include "portability/portability.h"
+#include "plain_file.h"
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static const char *const colours[] = {"#1b6ca8", "#c0392b", "#27ae60", "#8e44ad"
 static const char *colour(int i) { return colours[i % (int)(sizeof colours / sizeof *colours)]; }
 
 static FILE *begin(const struct study *s, const char *ending, const char *title) {
-    FILE *out = study_file(s, ending);
+    FILE *out = plain_file_open(s->options.output, ending);
     if (out)
         fprintf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -47,7 +48,7 @@ static FILE *begin(const struct study *s, const char *ending, const char *title)
 
 static int end(const struct study *s, FILE *out, const char *ending) {
     fputs("</svg>\n", out);
-    return study_close_file(s, out, ending);
+    return plain_file_close(out, s->options.output, ending);
 }
 
 /* The curve of that name, a new one if there is none; NULL: there are too many. */

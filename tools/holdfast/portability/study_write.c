@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Results as tables: TSV, JSON and Markdown. */
 #include "portability/portability.h"
-#include <errno.h>
+#include "plain_file.h"
 #include <string.h>
 #include <time.h>
 
@@ -29,24 +29,6 @@ const char *const study_heads[STUDY_HEADS] = {
     "iteration_s",   "least_s", "most_s", "assign_s", "update_s", "architectural", "application",
     "labels_differ", "labels",  "steps"};
 
-FILE *study_file(const struct study *s, const char *ending) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s%s", s->options.output, ending);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        tool_error("%s cannot be written: %s", tool_name_text(path), strerror(errno));
-    return file;
-}
-
-int study_close_file(const struct study *s, FILE *file, const char *ending) {
-    const bool bad = ferror(file) != 0;
-    if (fclose(file) == 0 && !bad)
-        return EXIT_DONE;
-    tool_error("%s%s cannot be written: %s", tool_name_text(s->options.output), ending,
-               strerror(errno));
-    return tool_exit_code(HF_E_IO, errno, STAGE_WRITE);
-}
-
 /* Values of a row with `between` between them. */
 static void print_row(const struct study *s, FILE *out, const struct study_row *r,
                       const char *between) {
@@ -69,7 +51,7 @@ static void print_row(const struct study *s, FILE *out, const struct study_row *
 }
 
 int study_write_table(const struct study *s) {
-    FILE *out = study_file(s, ".tsv");
+    FILE *out = plain_file_open(s->options.output, ".tsv");
     if (!out)
         return EXIT_FAILED;
     for (int i = 0; i < STUDY_HEADS; i++)
@@ -79,7 +61,7 @@ int study_write_table(const struct study *s) {
         print_row(s, out, &s->row[i], "\t");
         fputc('\n', out);
     }
-    return study_close_file(s, out, ".tsv");
+    return plain_file_close(out, s->options.output, ".tsv");
 }
 
 /* ---- Markdown */
@@ -136,7 +118,7 @@ static void today(char text[16]) {
 }
 
 static int write_markdown(const struct study *s) {
-    FILE *out = study_file(s, ".md");
+    FILE *out = plain_file_open(s->options.output, ".md");
     const char *with = s->options.with;
     char date[16];
     if (!out)
@@ -166,7 +148,7 @@ static int write_markdown(const struct study *s) {
                  "|---|---|---|\n");
     for (int i = 0; i < PRINTED; i++)
         fprintf(out, "| %s | %s | %s |\n", printed[i].what, printed[i].figure, printed[i].value);
-    return study_close_file(s, out, ".md");
+    return plain_file_close(out, s->options.output, ".md");
 }
 
 /* ---- JSON */
@@ -205,7 +187,7 @@ static json_t *phi_json(const struct study *s) {
 }
 
 static int write_json(const struct study *s) {
-    FILE *out = study_file(s, ".json");
+    FILE *out = plain_file_open(s->options.output, ".json");
     char date[16];
     if (!out)
         return EXIT_FAILED;
@@ -232,7 +214,7 @@ static int write_json(const struct study *s) {
     if (!root || json_dumpf(root, out, JSON_INDENT(1)) != 0)
         tool_error("no memory for the report");
     json_decref(root);
-    return study_close_file(s, out, ".json");
+    return plain_file_close(out, s->options.output, ".json");
 }
 
 int study_write(const struct study *s) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "relaxation/relax_study.h"
-#include <errno.h>
+#include "plain_file.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,25 +119,8 @@ int relax_note(struct relax_study *s, const struct relax_number *number) {
     return EXIT_DONE;
 }
 
-FILE *relax_file(const struct relax_study *s, const char *ending) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s%s", s->output, ending);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        tool_error("%s cannot be written: %s", tool_name_text(path), strerror(errno));
-    return file;
-}
-
-int relax_close_file(const struct relax_study *s, FILE *file, const char *ending) {
-    const bool bad = ferror(file) != 0;
-    if (fclose(file) == 0 && !bad)
-        return EXIT_DONE;
-    tool_error("%s%s cannot be written: %s", tool_name_text(s->output), ending, strerror(errno));
-    return tool_exit_code(HF_E_IO, errno, STAGE_WRITE);
-}
-
 static int write_numbers(const struct relax_study *s) {
-    FILE *out = relax_file(s, ".tsv");
+    FILE *out = plain_file_open(s->output, ".tsv");
     if (!out)
         return EXIT_FAILED;
     fprintf(out, "table\tmatrix\tseries\tat\tours\tpaper\n");
@@ -148,7 +131,7 @@ static int write_numbers(const struct relax_study *s) {
             fprintf(out, "%.9g", n->paper);
         fputc('\n', out);
     }
-    return relax_close_file(s, out, ".tsv");
+    return plain_file_close(out, s->output, ".tsv");
 }
 
 static int run(struct relax_study *s) {
@@ -169,10 +152,7 @@ static int run(struct relax_study *s) {
 int bench_relax(int argc, char **argv) {
     static struct relax_study s = {.output = "relax", .device = "cpu", .rounds = 3, .runs = 1000};
     tool_parse(&argp, argc, argv, &s);
-    FILE *probe = relax_file(&s, ".tsv"); /* before minutes are spent */
-    if (!probe)
-        return EXIT_FAILED;
-    int code = relax_close_file(&s, probe, ".tsv");
+    int code = plain_file_check(s.output, ".tsv"); /* before minutes are spent */
     if (code == EXIT_DONE)
         code = run(&s);
     relax_close(&s);

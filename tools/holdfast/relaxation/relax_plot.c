@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Figures as SVG: residuals on a logarithmic scale, a curve for each series. */
 #include "relaxation/relax_study.h"
+#include "plain_file.h"
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static int draw(const struct relax_study *s, int64_t at) {
     snprintf(ending, sizeof ending, "-%s-%s.svg", first->table, first->matrix);
     for (char *c = ending; *c; c++)
         *c = (char)(isalnum((unsigned char)*c) || *c == '.' ? tolower((unsigned char)*c) : '-');
-    FILE *out = relax_file(s, ending);
+    FILE *out = plain_file_open(s->output, ending);
     if (!out)
         return EXIT_FAILED;
     fprintf(out,
@@ -103,7 +104,7 @@ static int draw(const struct relax_study *s, int64_t at) {
             draw_curve(out, s, i, &f, place++);
     }
     fputs("</svg>\n", out);
-    return relax_close_file(s, out, ending);
+    return plain_file_close(out, s->output, ending);
 }
 
 int relax_plot(const struct relax_study *s) {

@@ -58,7 +58,5 @@ int relax_note(struct relax_study *s, const struct relax_number *number);
 
 /* ---- relax_plot.c: OUTPUT-*.svg of what figures there are; an exit code */
 int relax_plot(const struct relax_study *s);
-FILE *relax_file(const struct relax_study *s, const char *ending);
-int relax_close_file(const struct relax_study *s, FILE *file, const char *ending);
 
 #endif
