@@ -159,8 +159,10 @@ static json_t *json_ours_of(const struct gemm_campaign *c) {
     json_t *list = json_array();
     for (int i = 0; i < OURS; i++) {
         const struct ours_result *r = &c->ours[i];
+        if (!r->done)
+            continue;
         json_t *shapes = json_array(), *timing = json_array();
-        for (int s = 0; r->done && s < COVERAGE_SHAPES; s++)
+        for (int s = 0; s < COVERAGE_SHAPES; s++)
             json_array_append_new(
                 shapes, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "shape",
                                   coverage_shapes[s].name, "operand_faults",
@@ -175,9 +177,8 @@ static json_t *json_ours_of(const struct gemm_campaign *c) {
             if (r->timing[s].ratio > 0)
                 json_array_append_new(timing, json_pack("{s:s, s:f}", "shape", time_shapes[s].name,
                                                         "ratio", r->timing[s].ratio));
-        if (r->done)
-            json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "scheme", r->name,
-                                                  "single_bits", shapes, "timing", timing));
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "scheme", r->name, "single_bits",
+                                              shapes, "timing", timing));
     }
     return list;
 }
