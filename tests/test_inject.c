@@ -306,7 +306,7 @@ static void protection_repairs_and_judges(void **state) {
          HF_FAULT_PERMANENT},
         {"op=assign where=label worker=0 lane=0 mask=0x1 do=stuck0 repeat=always", HF_OK,
          HF_FAULT_PERMANENT},
-        {"op=assign where=index iteration=2 hit=20 mask=0x1 do=flip", HF_OK, HF_FAULT_TRANSIENT},
+        {"op=assign where=index iteration=1 hit=20 mask=0x1 do=flip", HF_OK, HF_FAULT_TRANSIENT},
         {"op=assign where=operand iteration=1 hit=70 mask=0x10 do=flip", HF_OK, HF_FAULT_TRANSIENT},
         {"op=assign where=counters iteration=2 word=0 value=0xae7ebd9b7718567c do=replace", HF_OK,
          HF_FAULT_TRANSIENT},
