@@ -39,6 +39,7 @@ enum place {
     SCALE,
     UPPER,
     LOWER,
+    PACKED,
     BOOK_LABEL,
     BOOK_HASH,
     BOOK_WORD,
@@ -55,6 +56,7 @@ static const char *const place_names[PLACES] = {"sum",
                                                 "scale",
                                                 "upper bound",
                                                 "lower bound",
+                                                "packed row",
                                                 "label of the ledger",
                                                 "hash of the ledger",
                                                 "word of the ledger",
@@ -120,6 +122,11 @@ static void strike(struct plan *p) {
     case LOWER:
         flip32(fit->skip.bounds.lower, N, lot, 31);
         break;
+    case PACKED:
+        flip32(fit->work.packed->data,
+               (uint64_t)fit->work.packed->filled * fit->work.packed->row_bytes / sizeof(uint32_t),
+               lot, 32);
+        break;
     case BOOK_LABEL:
         l->labels[lot % N] = (l->labels[lot % N] + 1 + (int32_t)(lot / N % 15)) % K;
         break;
@@ -177,7 +184,7 @@ static hf_status fit_with(hf_context *ctx, struct plan *p, hf_guard guard, hf_km
                               .init = p->init,
                               .tol = -1,
                               .max_iter = 40,
-                              .skipping = HF_SKIP_ON,
+                              .skipping = p->place == PACKED ? HF_SKIP_OFF : HF_SKIP_ON,
                               .progress = progress,
                               .progress_user = p};
     const struct hf_shape shape = {.n = N, .d = D, .dtype = HF_F32};
@@ -260,6 +267,8 @@ static void words_flip(void **state) {
     assert_true(want.faults.checked > 10 * N);
     assert_int_equal(off.faults.checked, 0);
     for (int place = 0; place < PLACES; place++) {
+        if (place == PACKED && hf_assign_packed_bytes(N, D) == 0)
+            continue; /* no kernel here keeps rows packed */
         const int flips = place == UPPER || place == LOWER ? 6 : 12;
         const int detected = strike_all(ctx, HF_GUARD_DETECT, (enum place)place, flips, &want);
         strike_all(ctx, HF_GUARD_CORRECT, (enum place)place, flips, &want);
