@@ -53,7 +53,8 @@ static uint32_t add_words(hf_pool *pool, const void *data, size_t bytes) {
 bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
     if (p->form == 0 || !p->summed)
         return true;
-    const size_t all = (size_t)((p->rows + PACKED_TILE - 1) / PACKED_TILE * PACKED_TILE);
+    const int64_t tile = 2 * (int64_t)p->lanes; /* TILE_ROWS of the kernel */
+    const size_t all = (size_t)((p->rows + tile - 1) / tile * tile);
     const size_t filled = (size_t)((p->filled + p->lanes - 1) / p->lanes * p->lanes);
     const size_t beside = filled * sizeof(float);
     const float *number = (const float *)(const void *)((const char *)p->data + all * p->row_bytes);
