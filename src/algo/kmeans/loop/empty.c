@@ -105,8 +105,7 @@ static hf_status measure(struct hf_fit *fit, const hf_array *panel, int64_t firs
     const struct hf_repeated work = {.fault = HF_FAULT_INERTIA,
                                      .run = run_distances,
                                      .sign = sign_distances,
-                                     .what = "the distances of rows to their centroids",
-                                     .host_only = true};
+                                     .what = "the distances of rows to their centroids"};
     HF_TRY(hf_guard_repeat(fit->problem.ctx, &work, &m));
     for (int64_t i = 0; i < panel->rows; i++)
         if (!(distance[i] > at) || (pull && pull[first + i] == 0))
