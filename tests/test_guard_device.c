@@ -136,6 +136,50 @@ static void faults_of_one_launch_are_corrected(void **state) {
     }
 }
 
+/* In the iteration that the host ends, of a fit that one launch makes otherwise, and after it. */
+static const char *const empty_lines[] = {
+    "op=means where=counts iteration=1 word=11 value=0x0 when=after do=replace",
+    "op=means where=counts iteration=2 word=3 value=0xa3a328ea4026ddbb do=replace",
+    "op=means where=sums iteration=1 word=33 mask=0x4000000000 do=flip",
+    "op=inertia where=distances iteration=1 word=212 when=after do=nan",
+    "op=inertia where=labels iteration=1 word=828 mask=0x2 when=after do=carry",
+    "op=update where=sums iteration=1 do=stale",
+    "op=update where=counts iteration=1 word=6 mask=0x2 when=after do=flip",
+    "op=update where=old_labels iteration=1 word=0 mask=0x1 do=carry",
+    "op=update where=call iteration=1 do=skip",
+    "op=update where=call iteration=1 do=duplicate",
+    "op=rowhash where=rows iteration=1 word=1007 mask=0x400000 do=flip",
+    "op=lloyd where=labels iteration=4 word=100 mask=0x1 do=flip",
+    "op=lloyd where=labels iteration=7 word=100 mask=0x1 do=flip",
+    "op=lloyd where=sums iteration=7 word=5 mask=0x100 do=flip",
+};
+
+static void empty_clusters_are_covered(void **state) {
+    (void)state;
+    char why[200] = "";
+    hf_array x;
+    if (hf_dev_rows_make("blobs", HF_F32, 2000, 12, 48, 16, &x, why, sizeof why) != HF_OK)
+        fail_msg("%s", why);
+    float starts[12 * 48]; /* cluster 1 begins where cluster 0 does */
+    memcpy(starts, x.data, sizeof starts);
+    memcpy(starts + 48, starts, 48 * sizeof *starts);
+    const hf_array twins = hf_array_view(starts, HF_F32, 12, 48);
+    hf_kmeans_opts o = {.k = 12, .init = HF_INIT_RANDOM, .seed = 16, .max_iter = 8};
+    for (int given = 0; given < 2; given++) { /* empty in iteration 2; 1 */
+        hf_kmeans_result clean = {0};
+        o.guard = HF_GUARD_CORRECT;
+        o.init = given ? HF_INIT_GIVEN : HF_INIT_RANDOM;
+        o.centroids = given ? &twins : NULL;
+        FIT_OK(gpu, hf_kmeans_fit(gpu, &x, &o, &clean));
+        assert_int_equal(clean.faults.suspected, 0);
+        assert_true(clean.history[1 - given].empty > 0);
+        hf_kmeans_result_clear(&clean);
+        for (size_t i = 0; i < sizeof empty_lines / sizeof *empty_lines; i++)
+            corrects(&x, &o, empty_lines[i], true);
+    }
+    hf_dev_rows_free(&x);
+}
+
 /* One multiprocessor is always wrong: whatever problem it takes part in has a wrong label. */
 static void multiprocessors_are_named(void **state) {
     (void)state;
@@ -278,6 +322,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(struck_tiles_are_mended),
                                        cmocka_unit_test(faults_are_corrected),
                                        cmocka_unit_test(faults_of_one_launch_are_corrected),
+                                       cmocka_unit_test(empty_clusters_are_covered),
                                        cmocka_unit_test(multiprocessors_are_named),
                                        cmocka_unit_test(faults_are_detected),
                                        cmocka_unit_test(changed_rows_come_again)};

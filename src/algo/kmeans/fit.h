@@ -118,7 +118,9 @@ struct hf_ledger {
     bool kept;                                    /* there are copies of the centroids */
     bool careful;         /* a call of op lloyd is to make one iteration alone, */
     bool twice;           /* or such calls have the problem twice, without the book: */
-    void *twin;           /* owns two copies of the rows, which come first, and of labels */
+    int agreed;           /* iterations that both had agreed upon, of the last such call; */
+    void *twin;           /* owns two copies of the rows, which come first, and of labels; */
+    bool twin_known;      /* they are the rows that were first read */
     int32_t *twin_labels; /* [n] of the second copy, in the same memory, or NULL */
     uint64_t labels_sign; /* of labels that came out twice; twin_labels are the same */
     bool labels_signed;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_twice.h"
+#include "algo/kmeans/guard/device_book.h"
 #include "algo/kmeans/guard/device_copies.h"
 #include "algo/kmeans/guard/device_scan.h"
-#include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/device_screen.h"
+#include "algo/kmeans/guard/ledger.h"
 #include "core/plan.h"
 #include "guard/guard.h"
 
@@ -39,6 +40,7 @@ static bool take_rows(struct hf_fit *fit, const struct hf_lloyd_args *args) {
     if (l->twin)
         return true;
     l->twin = bytes <= hf_ctx_room(ctx) / SHARE ? hf_ctx_alloc(ctx, bytes) : NULL;
+    l->twin_known = false;
     if (l->twin && hf_copies_take_rows(ctx, args, 2, l->twin) == HF_OK)
         return true;
     hf_ctx_release(ctx, l->twin);
@@ -64,13 +66,13 @@ static hf_status check_rows(struct hf_fit *fit, const struct hf_lloyd_args *args
     hf_context *ctx = fit->problem.ctx;
     hf_array rows = args->x;
     uint64_t sign[2];
-    if (!l->rows_signed)
+    if (!l->rows_signed || l->twin_known)
         return HF_OK;
     rows.data = l->twin ? l->twin : rows.data;
     HF_TRY(hf_device_scan_sign(fit, &rows, l->twin ? 2 : 1, sign));
     hf_guard_checked(ctx, HF_FAULT_STATE, rows.rows);
     if (sign[0] == l->rows && (!l->twin || sign[1] == l->rows)) {
-        l->rows_signed = false;
+        l->twin_known = true;
         return HF_OK;
     }
     hf_ctx_release(ctx, l->twin);
@@ -89,9 +91,14 @@ static hf_status disagree(struct hf_fit *fit) {
                        "fails too, on another machine");
 }
 
-/* What copy i came to is believed. */
+/* What copy i came to is believed, unless it is the host that ends its last iteration: there is to
+ * be a book from that one on then, and nothing comes of this. */
 static hf_status take(struct hf_fit *fit, const struct hf_copies *c, int i) {
     struct hf_ledger *l = &fit->ledger;
+    l->twice = c->args.state[i].stop < HF_LLOYD_EMPTY;
+    l->agreed = c->args.state[i].iterations;
+    if (!l->twice)
+        return HF_OK;
     HF_TRY(hf_copies_give(c, i));
     l->twin_labels = c->device ? NULL : c->args.labels + c->asked->x.rows;
     l->labels_sign = c->sign[i];
@@ -157,10 +164,24 @@ static hf_status run_three(struct hf_fit *fit, const struct hf_lloyd_args *args)
 void hf_device_twice_forget(struct hf_fit *fit) {
     hf_ctx_release(fit->problem.ctx, fit->ledger.twin);
     fit->ledger.twin = NULL;
+    fit->ledger.twin_known = false;
     fit->ledger.twin_labels = NULL;
 }
 
-hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+hf_status hf_device_twice_end(struct hf_fit *fit, const struct hf_restart *run) {
+    const struct hf_ledger *l = &fit->ledger;
+    if (!l->block || l->labels || l->twice)
+        return HF_OK;
+    hf_device_twice_forget(fit);
+    HF_TRY(hf_ledger_clear(fit));
+    if (!l->labels || run->iteration == 0)
+        return HF_OK;
+    HF_TRY(hf_device_ledger_hash(fit));
+    HF_TRY(hf_ledger_book(fit, HF_LEDGER_ANY));
+    return hf_ledger_compare(fit);
+}
+
+static hf_status run_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) {
     struct hf_copies c;
     int agreed;
     bool odd;
@@ -174,4 +195,20 @@ hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) 
     }
     hf_copies_close(&c);
     return status == HF_OK && agreed < 0 ? run_three(fit, args) : status;
+}
+
+hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+    struct hf_lloyd_args before = *args;
+    struct hf_copies c;
+    HF_TRY(run_twice(fit, args));
+    before.count = fit->ledger.agreed;
+    before.settle = false;
+    if (fit->ledger.twice || before.count == 0)
+        return HF_OK;
+    hf_copies_describe(&c, fit, &before, 2);
+    if (!is_one_launch(fit->problem.ctx, &c.args))
+        return HF_OK;
+    const hf_status status = run_twice(fit, &before);
+    fit->ledger.twice = false;
+    return status;
 }

@@ -12,8 +12,14 @@
  * the better protection? Takes the memory of the copies, which the ledger owns. */
 bool hf_device_twice_serves(struct hf_fit *fit, const struct hf_lloyd_args *args);
 
-/* Make it. HF_E_CORRUPT: the two never agree, or the scheme is detect. */
+/* Make it. Where the host is to end an iteration, as a cluster is empty in it, only those before it
+ * are made, if any, and fit->ledger.twice is cleared. HF_E_CORRUPT: the two never agree, or the
+ * scheme is detect. */
 hf_status hf_device_twice(struct hf_fit *fit, const struct hf_lloyd_args *args);
+
+/* Before an iteration: where such calls have ended the book begins, with labels and sums as they
+ * are. HF_E_CORRUPT */
+hf_status hf_device_twice_end(struct hf_fit *fit, const struct hf_restart *run);
 
 /* Copies of the rows that may be wrong are given up. */
 void hf_device_twice_forget(struct hf_fit *fit);

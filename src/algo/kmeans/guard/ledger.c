@@ -136,7 +136,7 @@ static bool signs_rows(const struct hf_ledger *l) {
 }
 
 bool hf_ledger_doubts_rows(const struct hf_fit *fit) {
-    return fit->ledger.rows_signed && !fit->ledger.proven;
+    return fit->ledger.rows_signed && !fit->ledger.proven && !fit->ledger.twin_known;
 }
 
 hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t first) {

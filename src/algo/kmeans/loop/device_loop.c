@@ -66,8 +66,8 @@ static struct hf_lloyd_args lloyd_args(struct hf_fit *fit, const struct hf_resta
                                   .rule = hf_fit_rule(&fit->problem, &fit->columns),
                                   .empty = o->empty,
                                   .skipping = o->skipping,
-                                  .settle =
-                                      fit->work.settles && o->max_iter - run->iteration == count,
+                                  .settle = fit->work.settles && !book &&
+                                            o->max_iter - run->iteration == count,
                                   .first = run->iteration,
                                   .count = (int)count,
                                   .tol = &fit->frame.tol,
@@ -182,6 +182,7 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     struct device_call call;
     const struct hf_lloyd_state *state = &call.state;
     struct device_run m = {.fit = fit, .run = run, .begin = hf_now_s()};
+    HF_TRY(hf_device_twice_end(fit, run));
     struct hf_lloyd_args args = lloyd_args(fit, run, &call, history);
     const double begin = m.begin;
     HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &args.labels));
@@ -191,12 +192,15 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     const int before = run->iteration;
     hf_skip_reset(&fit->skip);
     HF_TRY(hf_device_ledger_hash(fit));
-    const hf_status status = fit->ledger.twice ? hf_device_twice(fit, &args)
-                                               : run_op(&fit->problem, &fit->labels, &args);
+    const bool twice = fit->ledger.twice;
+    const hf_status status =
+        twice ? hf_device_twice(fit, &args) : run_op(&fit->problem, &fit->labels, &args);
     *serves = status != HF_E_NOMEM || run->iteration > before; /* nothing told can be taken back */
     fit->ledger.twice = fit->ledger.twice && *serves;
     if (status != HF_OK)
         return *serves ? status : HF_OK;
+    if (twice && !fit->ledger.twice && state->iterations == 0) /* the first one is the host's */
+        return HF_OK;
     HF_TRY(m.status);
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_assign);
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);

@@ -15,6 +15,7 @@
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/guard/bounds.h"
 #include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
@@ -185,6 +186,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     struct hf_assign_stats stats;
     hf_kmeans_iteration it = {0};
     const void *used = fit->centers.current;
+    HF_TRY(hf_device_twice_end(fit, run));
     HF_TRY(hf_device_ledger_check_bounds(fit));
     HF_TRY(assign_all(fit, mirror, run->iteration, &stats));
     HF_TRY(hf_verify(fit->problem.ctx));
