@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The book of op lloyd and the centroids that were found right: memory, beginning and end. What is
  * checked, and how, stands in check.cu and moves.cuh. */
+#include "ops/assign/cuda/i8.h"
 #include "ops/audit/audit.cuh"
 #include "ops/lloyd/cuda/book.h"
 
@@ -98,6 +99,11 @@ static hf_status sign_rows(struct hf_cuda *cuda, const struct hf_assign_rows *ro
         HF_TRY(hf_audit_sign(cuda, rows->x16, n * (size_t)rows->ld * 2, times, sign));
     if (rows->norm != NULL)
         HF_TRY(hf_audit_sign(cuda, rows->norm, n * sizeof *rows->norm, times, sign));
+    if (rows->i8 != NULL) { /* the rows of these stay where they are */
+        struct hf_i8_rows i8;
+        (void)hf_i8_rows_carve(&rows->problem, rows->i8, &i8);
+        HF_TRY(hf_audit_sign(cuda, i8.fact, n * sizeof *i8.fact, times, sign));
+    }
     return rows->loss != NULL ? hf_audit_sign(cuda, rows->loss, n * sizeof *rows->loss, times, sign)
                               : HF_OK;
 }
@@ -109,7 +115,7 @@ static hf_status check_packed(struct hf_stage *stage, const struct hf_lloyd_args
     uint64_t *const sign = &checks->ledger->packed;
     struct hf_assign_rows again;
     *args->book->packed = 0;
-    if (packed->rows->kind != HF_ASSIGN_TENSOR || packed->rows->i8 != NULL ||
+    if (packed->rows->kind != HF_ASSIGN_TENSOR ||
         (checks->checks & HF_CHECK_BIT(HF_FAULT_OPERAND)) == 0)
         return HF_OK;
     HF_TRY(sign_rows(stage->cuda, packed->rows, 1, sign));
