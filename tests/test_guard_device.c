@@ -180,6 +180,21 @@ static void empty_clusters_are_covered(void **state) {
     hf_dev_rows_free(&x);
 }
 
+/* All iterations of a call made twice, or not at all. */
+static void calls_happen_once(void **state) {
+    (void)state;
+    double *values = NULL;
+    struct problem p = make_rows(HF_F32, &values);
+    hf_kmeans_opts o = options;
+    for (o.k = 40; o.k <= 140; o.k += 100) {
+        o.max_iter = MOST_FEW;
+        corrects(&p.x, &o, "op=lloyd where=call iteration=1 do=duplicate", true);
+        corrects(&p.x, &o, "op=lloyd where=call iteration=1 do=skip", true);
+    }
+    problem_free(&p);
+    free(values);
+}
+
 /* One multiprocessor is always wrong: whatever problem it takes part in has a wrong label. */
 static void multiprocessors_are_named(void **state) {
     (void)state;
@@ -323,6 +338,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(faults_are_corrected),
                                        cmocka_unit_test(faults_of_one_launch_are_corrected),
                                        cmocka_unit_test(empty_clusters_are_covered),
+                                       cmocka_unit_test(calls_happen_once),
                                        cmocka_unit_test(multiprocessors_are_named),
                                        cmocka_unit_test(faults_are_detected),
                                        cmocka_unit_test(changed_rows_come_again)};

@@ -108,6 +108,7 @@ static hf_status run_ahead(struct lloyd_run *run, const struct hf_kernel *kernel
                            const struct hf_call *call, int ahead) {
     const struct hf_lloyd_args *asked = run->asked;
     struct hf_lloyd_args *a = &run->args;
+    const int32_t calls = a->state->calls;
     int made = 0;
     while (ahead > 0) {
         const int left = asked->count - made;
@@ -122,6 +123,7 @@ static hf_status run_ahead(struct lloyd_run *run, const struct hf_kernel *kernel
         ahead = more ? run->striker->ahead(run->striker->user) : 0;
     }
     a->state->iterations = made;
+    a->state->calls = calls + 1;
     return HF_OK;
 }
 

@@ -19,7 +19,7 @@ struct hf_lloyd_state {
     int32_t iterations; /* out: made by this call */
     int32_t stop;       /* out: enum hf_stop or enum hf_lloyd_event */
     int32_t settled;    /* out: labels and sums were made to follow the last centroids */
-    int32_t unused;
+    int32_t calls;      /* in, out: each call adds 1, so that one that happened twice shows */
 };
 
 /* Non-zero stops: the problem ends with HF_STOP_CANCELLED. */

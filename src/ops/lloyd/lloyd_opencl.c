@@ -176,6 +176,7 @@ static hf_status solve(struct run *run) {
     state->iterations = 0;
     state->stop = HF_STOP_NONE;
     state->settled = 0;
+    state->calls++;
     HF_TRY(hf_opencl_fill(cl, run->told[0], 0, sizeof *run->told[0]));
     while (state->stop == HF_STOP_NONE && state->iterations < a->count)
         HF_TRY(iterate(run));

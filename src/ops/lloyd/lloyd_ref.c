@@ -195,6 +195,7 @@ static hf_status lloyd_run(const struct hf_call *call) {
         struct hf_lloyd_state *state = &a->state[b];
         state->iterations = 0;
         state->stop = HF_STOP_NONE;
+        state->calls++;
         while (state->stop == HF_STOP_NONE && state->iterations < a->count)
             HF_TRY(iterate(&ref, b));
         const int32_t made = state->iterations + (state->stop >= HF_LLOYD_EMPTY);

@@ -237,9 +237,22 @@ static hf_status run_many(struct hf_copies *c) {
     return status;
 }
 
+hf_status hf_copies_once(hf_context *ctx, const struct hf_lloyd_state *state) {
+    if (state->calls == 1)
+        return HF_OK;
+    hf_guard_found(ctx, HF_FAULT_CHECK, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT,
+                       "iterations of the device were made %d times: the machine computes wrongly; "
+                       "run it again, and if that fails too, on another machine",
+                       (int)state->calls);
+}
+
 hf_status hf_copies_run(struct hf_copies *c) {
     HF_TRY(begin(c));
-    return c->count <= FEW ? run_few(c) : run_many(c);
+    HF_TRY(c->count <= FEW ? run_few(c) : run_many(c));
+    for (int i = 0; i < c->count; i++)
+        HF_TRY(hf_copies_once(c->fit->problem.ctx, &c->args.state[i]));
+    return HF_OK;
 }
 
 bool hf_copies_agree(const struct hf_copies *c, int i, int j) {

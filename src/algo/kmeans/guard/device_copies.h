@@ -33,6 +33,9 @@ hf_status hf_copies_open(struct hf_copies *c, struct hf_fit *fit, const struct h
                          int count, void *device);
 void hf_copies_close(struct hf_copies *c);
 
+/* Was a call of op lloyd, whose state began with calls 0, made once? HF_E_CORRUPT */
+hf_status hf_copies_once(hf_context *ctx, const struct hf_lloyd_state *state);
+
 /* Make the call, from what `asked` has. */
 hf_status hf_copies_run(struct hf_copies *c);
 

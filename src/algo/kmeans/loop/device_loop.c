@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/guard/device_book.h"
+#include "algo/kmeans/guard/device_copies.h"
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/calls.h"
@@ -206,7 +207,9 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     hf_note_kernel(&fit->problem, HF_OP_LLOYD, fit->outcome.kernel_update);
     hf_labels_by_ops(&fit->labels);
     run->settled = state->settled;
-    const hf_status labels = hf_labels_end_check(&fit->problem, &fit->labels);
+    const hf_status once = twice ? HF_OK : hf_copies_once(fit->problem.ctx, state);
+    hf_status labels = hf_labels_end_check(&fit->problem, &fit->labels);
+    labels = once == HF_OK ? labels : once;
     /* struck behind the last iteration: the call is made again, not one iteration more */
     if (args.book && labels != HF_OK && state->stop != HF_LLOYD_FAULT) {
         run->iteration = run->history.count = before;

@@ -278,6 +278,7 @@ static hf_status begin(struct run *run) {
         a->state[p].iterations = 0;
         a->state[p].stop = HF_STOP_NONE;
         a->state[p].settled = 0;
+        a->state[p].calls++;
     }
     HF_TRY(copy(run, job->control, &run->control, sizeof run->control));
     HF_TRY(copy(run, job->state, a->state, (size_t)a->batch * sizeof *a->state));
