@@ -26,6 +26,9 @@ struct hf_lanes_args {
     float *single_end; /* [n] out, likewise below: element i was made by lane i modulo the width */
     double *wide_end;  /* of two neighbouring lanes, element i modulo half the width */
     uint32_t *word_end;
+    int32_t
+        *unit; /* [n / HF_LANES_CUDA, rounded up] out: the multiprocessor of a GPU that had these
+                      elements; NULL: not wanted */
 };
 
 /* The number of lanes of 32 bits of the unit that a kernel of this op uses. */
