@@ -4,11 +4,13 @@
 
   guard_ablation.py LIBRARY COMMAND [--device cpu] [-o FILE]          processor time of one thread
   guard_ablation.py LIBRARY COMMAND --device cuda [-o FILE]           iterations on a GPU, rows in its memory
+  guard_ablation.py LIBRARY COMMAND --rounds 0 [--beside 4]           coverage alone, some campaigns side by side
 
 LIBRARY is timed; COMMAND, the `holdfast` of the same tree, plants the faults. Overhead: seconds of a fit of many
 iterations less one of few, against those of `off` in the same round, median of the rounds. Coverage: of the faults that
 have consequences without protection, those that stay silent. The file has a line for each scheme and check."""
 import argparse
+import concurrent.futures
 import json
 import os
 import statistics
@@ -32,8 +34,11 @@ SHAPES = {"cpu": ((50_000, 64, 256, "f4"), (20_000, 300, 256, "f4")),
 LENGTHS = {"cpu": (4, 10), "cuda": (28, 92)}
 FITS = {"cpu": ("--synthetic normal --rows 1000 --columns 32 -k 24 --max-iter 10",
                 "--synthetic outlier-1e4 --rows 1000 --columns 32 -k 12 --max-iter 10"),
+        # with a book; with one, bounds and open rows; twice in one launch; with a book from an empty cluster on
         "cuda": ("--synthetic blobs --rows 2000 --columns 32 -k 140 --max-iter 8",
-                 "--synthetic sentinels --rows 1500 --columns 12 -k 140 --max-iter 8")}
+                 "--synthetic sentinels --rows 3000 --columns 8 -k 140 --skipping on --max-iter 8",
+                 "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8",
+                 "--synthetic copies --rows 2000 --columns 12 -k 40 --max-iter 8")}
 
 
 def runs(device):
@@ -43,10 +48,7 @@ def runs(device):
 
 
 def leave_out(check):
-    if check:
-        os.environ["HF_GUARD_WITHOUT"] = check
-    else:
-        os.environ.pop("HF_GUARD_WITHOUT", None)
+    os.environ["HF_GUARD_WITHOUT"] = check
 
 
 def rows(n, d, k, dtype, device):
@@ -93,22 +95,22 @@ def overheads(h, device, rounds, end):
 
 
 def covered(command, device, guard, check, faults):
-    """Faults, those with consequences without protection, and those of these that stay silent."""
-    leave_out(check)
-    total = {"faults": 0, "consequential": 0, "silent": 0}
+    """Faults, those with consequences without protection, and those of these that stay silent, in all and by fit."""
+    total = {"faults": 0, "consequential": 0, "silent": 0, "silent by fit": []}
     for fit in FITS[device]:
         args = [command, "inject", "kmeans", *fit.split(), "--faults", str(faults), "--guard", guard,
                 "--device", device, "--json", "--quiet"]
         if device != "cpu":
             args += ["--at-once", "16"]
-        done = subprocess.run(args, capture_output=True, text=True, check=False)
+        done = subprocess.run(args, capture_output=True, text=True, check=False,
+                              env={**os.environ, "HF_GUARD_WITHOUT": check})
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(args)}: exit code {done.returncode}: {done.stderr[-300:]}")
         report = json.loads(done.stdout)["all"]
         total["faults"] += report["faults"]
         total["consequential"] += report["consequential"]
         total["silent"] += report["guarded"]["silent"]
-    leave_out("")
+        total["silent by fit"].append(report["guarded"]["silent"])
     return total
 
 
@@ -117,21 +119,24 @@ def main():
     p.add_argument("library")
     p.add_argument("command")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=4, help="of the timings (default 4); 0: no timings")
     p.add_argument("--faults", type=int, default=1500, help="of each campaign (default 1500); 0: no campaigns")
+    p.add_argument("--beside", type=int, default=1, help="campaigns side by side (default 1)")
     p.add_argument("--seconds", type=float, default=600, help="for the timings, about")
     p.add_argument("-o", "--output")
     o = p.parse_args()
     end = time.monotonic() + o.seconds
     h = hf.Holdfast(o.library, 1 if o.device == "cpu" else 4, o.device)
-    over = overheads(h, o.device, o.rounds, end)
+    over = overheads(h, o.device, o.rounds, end) if o.rounds else {}
     version = h.version
     h.close()
+    pool = concurrent.futures.ThreadPoolExecutor(o.beside)
+    campaigns = {run: pool.submit(covered, o.command, o.device, *run, o.faults) for run in runs(o.device) if o.faults}
     lines = []
     for guard, check in runs(o.device):
-        line = {"scheme": guard, "without": check, "overhead": over[guard, check]}
+        line = {"scheme": guard, "without": check, "overhead": over.get((guard, check), {})}
         if o.faults:
-            line.update(covered(o.command, o.device, guard, check, o.faults))
+            line.update(campaigns[guard, check].result())
         lines.append(line)
         costs = ", ".join(f"{100 * v:+.1f}" for v in line["overhead"].values())
         print(f"| {guard}{' without ' + check if check else ''} | {costs} % | {line.get('consequential', '')} | "
