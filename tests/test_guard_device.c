@@ -13,7 +13,7 @@ struct strike {
     const char *line;
     int told;
     hf_fault_kind kind; /* of the last that was told, */
-    int unit;           /* and its multiprocessor */
+    int unit, lane;     /* and its multiprocessor and lane */
 };
 
 static void take_note(void *user, const hf_fault_note *note) {
@@ -21,6 +21,7 @@ static void take_note(void *user, const hf_fault_note *note) {
     s->told++;
     s->kind = note->kind;
     s->unit = (int)note->unit;
+    s->lane = note->lane;
     assert_non_null(note->check);
     assert_non_null(note->text);
 }
@@ -195,35 +196,59 @@ static void calls_happen_once(void **state) {
     free(values);
 }
 
-/* One multiprocessor is always wrong: whatever problem it takes part in has a wrong label. */
-static void multiprocessors_are_named(void **state) {
-    (void)state;
+/* One multiprocessor is always wrong: whatever problem it takes part in has a wrong label. With a
+ * lane that one's arithmetic is wrong, too. */
+static void expect_accused(const hf_array *x, const hf_kmeans_opts *o,
+                           const hf_kmeans_result *clean, const int where[2]) {
+    char line[160];
+    char lane[20] = "";
+    hf_kmeans_result r = {0};
+    struct strike s = {.line = line};
+    if (where[1] >= 0)
+        snprintf(lane, sizeof lane, "lane=%d", where[1]);
+    snprintf(line, sizeof line,
+             "op=lloyd where=labels word=%d mask=0x1 do=flip repeat=always worker=%d %s",
+             where[0] % 64, where[0], lane);
+    const hf_status status = fit_struck(x, *o, &s, &r);
+    if (status != (clean ? HF_OK : HF_E_CORRUPT))
+        fail_msg("%s: %s: %s", line, hf_status_text(status), hf_last_error(gpu));
+    if (clean)
+        expect_same(clean, &r, line);
+    if (s.kind != HF_FAULT_PERMANENT || s.unit != where[0] || s.lane != where[1])
+        fail_msg("%s: told %d times, last as %s on multiprocessor %d, lane %d", line, s.told,
+                 hf_fault_kind_text(s.kind), s.unit, s.lane);
+    hf_kmeans_result_clear(&r);
+}
+
+/* Of so many multiprocessors or, where there are less, some twice. */
+static void expect_all_accused(hf_kmeans_opts o, int count, bool repaired) {
     double *values = NULL;
     struct problem p = make_rows(HF_F32, &values);
-    hf_kmeans_opts few = options;
-    hf_kmeans_result clean = {0};
-    few.k = 40;
-    few.max_iter = 6;
-    FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &few, &clean));
-    for (int unit = 0; unit < gpu->props.sms && unit < 100; unit++) {
-        char line[120];
-        hf_kmeans_result r = {0};
-        struct strike s = {.line = line};
-        snprintf(line, sizeof line,
-                 "op=lloyd where=labels word=%d mask=0x1 do=flip repeat=always worker=%d",
-                 unit % 64, unit);
-        const hf_status status = fit_struck(&p.x, few, &s, &r);
-        if (status != HF_OK)
-            fail_msg("%s: %s", line, hf_last_error(gpu));
-        expect_same(&clean, &r, line);
-        if (s.kind != HF_FAULT_PERMANENT || s.unit != unit)
-            fail_msg("%s: told %d times, last as %s on multiprocessor %d", line, s.told,
-                     hf_fault_kind_text(s.kind), s.unit);
-        hf_kmeans_result_clear(&r);
+    hf_kmeans_result r = {0};
+    o.max_iter = 6;
+    FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &o, &r));
+    const hf_kmeans_result *clean = repaired ? &r : NULL;
+    for (int i = 0; i < count; i++) {
+        const int unit = i * 100 / count % gpu->props.sms;
+        expect_accused(&p.x, &o, clean, (const int[2]){unit, -1});
+        expect_accused(&p.x, &o, clean, (const int[2]){unit, (37 * i + 5) % 128});
     }
-    hf_kmeans_result_clear(&clean);
+    hf_kmeans_result_clear(&r);
     problem_free(&p);
     free(values);
+}
+
+static void multiprocessors_are_named(void **state) {
+    (void)state;
+    hf_kmeans_opts few = options;
+    few.k = 40;
+    expect_all_accused(few, 100, true);
+}
+
+/* They have a part in each iteration, and cannot be left out: each fit makes dozens of attempts. */
+static void multiprocessors_of_all_are_named(void **state) {
+    (void)state;
+    expect_all_accused(options, 8, false);
 }
 
 static void faults_are_detected(void **state) {
@@ -340,6 +365,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(empty_clusters_are_covered),
                                        cmocka_unit_test(calls_happen_once),
                                        cmocka_unit_test(multiprocessors_are_named),
+                                       cmocka_unit_test(multiprocessors_of_all_are_named),
                                        cmocka_unit_test(faults_are_detected),
                                        cmocka_unit_test(changed_rows_come_again)};
     if (hf_context_create(&gpu, &o) != HF_OK) {

@@ -4,6 +4,7 @@
 #include "algo/kmeans/checkpoint.h"
 #include "algo/kmeans/init/first_centroids.h"
 #include "algo/kmeans/loop/centers.h"
+#include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/guard/device_twice.h"
@@ -233,7 +234,8 @@ hf_status hf_restarts(struct hf_fit *fit, struct hf_restart *best) {
     if (status == HF_OK)
         status = check_result(fit, best);
     if (status == HF_E_CORRUPT && !fit->doubted && fit->problem.ctx->guard.scheme != HF_SCHEME_OFF)
-        hf_guard_lost(fit->problem.ctx, HF_FAULT_KIND_UNKNOWN);
+        hf_guard_lost(fit->problem.ctx, hf_device_loop_accuse(fit, &run) ? HF_FAULT_PERMANENT
+                                                                         : HF_FAULT_KIND_UNKNOWN);
     hf_free(run.history.it);
     return status;
 }

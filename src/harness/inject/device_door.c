@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "core/array.h"
 #include "device/device.h"
+#include "harness/inject/lane_strike.h"
 #include "ops/lloyd/lloyd.h"
 #include <limits.h>
 #include <string.h>
@@ -23,6 +24,21 @@ void hf_device_copy(const struct hf_call *call, const struct hf_kernel *kernel, 
         memcpy(dst, src, bytes);
     else
         (void)hf_device_of(kernel->device)->copy(call->stream, dst, src, bytes);
+}
+
+hf_status hf_device_run_lanes(const struct hf_call *call, const struct hf_fault_site *site) {
+#if HF_HAVE_CUDA
+    const uint32_t mask = (uint32_t)site->mask;
+    const struct hf_struck_lane lane = {.unit = (int32_t)site->worker,
+                                        .lane = (int32_t)site->lane,
+                                        .keep = site->act == HF_ACT_STUCK0 ? ~mask : UINT32_MAX,
+                                        .set = site->act == HF_ACT_STUCK1 ? mask : 0,
+                                        .flip = site->act == HF_ACT_FLIP ? mask : 0};
+    return hf_struck_lanes_run(call, &lane);
+#else
+    (void)call, (void)site;
+    return HF_E_UNSUPPORTED;
+#endif
 }
 
 /* ---- op lloyd */
@@ -247,7 +263,7 @@ hf_status hf_device_run_lloyd(const struct hf_kernel *kernel, const struct hf_ca
     const int64_t unit = striker->unit(striker->user);
     const bool joint = leave_joint_calls(device, call->stream);
     hf_status status = HF_OK;
-    if (unit >= 0)
+    if (unit >= 0 && asked->batch > 1)
         status = run_on_unit(kernel, call, striker, unit);
     else
         status =

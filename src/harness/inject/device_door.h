@@ -32,6 +32,9 @@ struct hf_device_striker {
 hf_status hf_device_run_lloyd(const struct hf_kernel *kernel, const struct hf_call *call,
                               const struct hf_device_striker *striker);
 
+/* Op lanes with the fault: a lane of a multiprocessor that is always wrong. */
+hf_status hf_device_run_lanes(const struct hf_call *call, const struct hf_fault_site *site);
+
 /* What op lloyd works with beside its arrays. */
 struct hf_place_array hf_device_workspace_place(void);
 

@@ -288,6 +288,12 @@ static hf_status run_lloyd(const struct hf_kernel *kernel, const struct hf_call 
     return hf_device_run_lloyd(kernel, call, &striker);
 }
 
+/* Is a lane of a multiprocessor always wrong? */
+static bool has_lane(const struct hf_injector *in) {
+    return in->mode == HF_INJECT_PLANTED && in->site.op == HF_OP_LLOYD && in->site.always &&
+           in->site.worker >= 0 && in->site.lane >= 0;
+}
+
 hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *call) {
     struct hf_injector *in = hf_injector();
     const int mode = atomic_load_explicit(&in->mode, memory_order_relaxed);
@@ -297,6 +303,8 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
     const struct hf_kernel *twin = hf_struck_kernel(kernel, &op);
     if (op < 0)
         op = hf_device_kernel_op(kernel);
+    if (op == HF_OP_LANES && kernel->device == HF_DEV_CUDA && has_lane(in))
+        return hf_device_run_lanes(call, &in->site);
     if (op < 0 || !hf_op_places_at(op)->arrays)
         return kernel->run(call);
     if (op == HF_OP_LLOYD)

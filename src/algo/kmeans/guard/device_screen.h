@@ -7,7 +7,10 @@
 #include "ops/lloyd/lloyd.h"
 
 /* *unit: the one whose results differ, twice, from those that most agree upon; -1: none does, or
- * more than one, or there is no kernel that gives one of them a problem of its own. */
-hf_status hf_screen_units(struct hf_fit *fit, const struct hf_lloyd_args *args, int32_t *unit);
+ * more than one, or there is no kernel that gives one of them a problem of its own. *lane: its only
+ * lane, 32 of each of its four parts, whose arithmetic is wrong (op lanes); -1: none, or several.
+ */
+hf_status hf_screen_units(struct hf_fit *fit, const struct hf_lloyd_args *args, int32_t *unit,
+                          int *lane);
 
 #endif

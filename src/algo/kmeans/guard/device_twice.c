@@ -148,9 +148,11 @@ static hf_status run_three(struct hf_fit *fit, const struct hf_lloyd_args *args)
         status = HF_E_CORRUPT;
     if (status == HF_OK) {
         int32_t unit = -1;
+        int lane = -1;
         if (odd)
-            status = hf_screen_units(fit, args, &unit);
+            status = hf_screen_units(fit, args, &unit, &lane);
         ctx->guard.found.unit = unit;
+        ctx->guard.lane = lane;
         hf_guard_repaired(ctx, unit >= 0 ? HF_FAULT_PERMANENT : HF_FAULT_INTERMITTENT, 0);
     }
     if (status == HF_OK)

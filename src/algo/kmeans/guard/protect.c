@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/loop/skip.h"
 #include "core/run.h"
 #include "guard/guard.h"
@@ -145,7 +146,7 @@ static hf_status try_elsewhere(struct hf_fit *fit, struct hf_restart *run,
 }
 
 /* Done, after `attempts` that failed. worker: the one that was left out, -1: none was. */
-static void conclude(struct hf_fit *fit, int attempts, int worker) {
+static void conclude(struct hf_fit *fit, const struct hf_restart *run, int attempts, int worker) {
     hf_context *ctx = fit->problem.ctx;
     hf_fault_kind kind = attempts > 1 ? HF_FAULT_INTERMITTENT : HF_FAULT_TRANSIENT;
     if (ctx->guard.elsewhere) {
@@ -158,6 +159,8 @@ static void conclude(struct hf_fit *fit, int attempts, int worker) {
         ctx->guard.found.unit = worker;
         (void)hf_ctx_fail(ctx, HF_OK, "%.800s; worker %d is left out from here on", why.text,
                           worker);
+    } else if (attempts > 1 && hf_device_loop_accuse(fit, run)) {
+        kind = HF_FAULT_PERMANENT;
     }
     hf_guard_repaired(ctx, kind, attempts);
 }
@@ -186,7 +189,7 @@ static hf_status protect(struct hf_fit *fit, struct hf_restart *run,
         status = try_elsewhere(fit, run, work);
     }
     if (status == HF_OK && failed > 0)
-        conclude(fit, failed, worker);
+        conclude(fit, run, failed, worker);
     return status;
 }
 

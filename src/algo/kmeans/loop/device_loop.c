@@ -2,6 +2,7 @@
 #include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/guard/device_book.h"
 #include "algo/kmeans/guard/device_copies.h"
+#include "algo/kmeans/guard/device_screen.h"
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/calls.h"
@@ -231,4 +232,30 @@ hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serve
     if (state->stop != HF_STOP_CANCELLED)
         run->stop = (hf_stop)state->stop;
     return HF_OK;
+}
+
+bool hf_device_loop_accuse(struct hf_fit *fit, const struct hf_restart *run) {
+    hf_context *ctx = fit->problem.ctx;
+    struct hf_guard_state *guard = &ctx->guard;
+    const struct hf_guard_state before = *guard;
+    const hf_error why = ctx->error;
+    struct device_call call;
+    hf_kmeans_iteration history;
+    int32_t unit = -1;
+    int lane = -1;
+    if (ctx->device->id != HF_DEV_CUDA || !fit->data.rows.array || !fit->ledger.block)
+        return false;
+    const struct hf_lloyd_args args = lloyd_args(fit, run, &call, &history);
+    const hf_status status = hf_screen_units(fit, &args, &unit, &lane);
+    guard->found = before.found;
+    guard->found_by = before.found_by;
+    guard->lane = before.lane;
+    ctx->error = why;
+    if (status != HF_OK || unit < 0)
+        return false;
+    guard->found.unit = unit;
+    guard->lane = lane;
+    (void)hf_ctx_fail(ctx, HF_OK, "%.800s; multiprocessor %d computes wrongly", why.text,
+                      (int)unit);
+    return true;
 }

@@ -17,4 +17,8 @@ bool hf_device_loop_twice(struct hf_fit *fit, const struct hf_restart *run);
  * done, if the device has too little memory after all. HF_E_CORRUPT: as the host's loop. */
 hf_status hf_device_loop(struct hf_fit *fit, struct hf_restart *run, bool *serves);
 
+/* A fault came back. Is one multiprocessor of the device always wrong? Then the finding that was
+ * noted last and the message name it, and its lane if it is one alone. */
+bool hf_device_loop_accuse(struct hf_fit *fit, const struct hf_restart *run);
+
 #endif
