@@ -73,6 +73,7 @@ typedef struct hf_dev_campaign {
     int64_t shard, shards; /* those whose number is `shard` modulo `shards`; shards 0: all */
     const char *places; /* "assign.*,means.next": op.place, or its beginning and a *; NULL: all */
     const char *models; /* "flip,carry"; NULL: all */
+    int64_t words;      /* of an array the first ones alone; 0: all */
     const char *line;   /* this one fault, number 0, in place of all others; or NULL */
     double limit_s;     /* a fit that takes longer hangs; 0: 50 times one without faults, but
                                 at least 2 s */

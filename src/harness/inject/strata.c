@@ -136,6 +136,10 @@ bool hf_strata_make(const hf_dev_campaign *campaign, struct hf_strata *strata, c
                     size_t why_bytes) {
     strata->count = 0;
     strata->sites = 0;
+    for (int i = 0; campaign->words > 0 && i < HF_OP_COUNT * HF_PLACE_ARRAYS; i++) {
+        int64_t *const words = &strata->visits.of_array[i / HF_PLACE_ARRAYS][i % HF_PLACE_ARRAYS];
+        *words = *words < campaign->words ? *words : campaign->words;
+    }
     for (int op = 0; op < HF_OP_COUNT; op++) {
         struct hf_place place;
         if (!hf_op_places_at(op)->arrays)

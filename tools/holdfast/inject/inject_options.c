@@ -22,6 +22,7 @@ enum option_key {
     KEY_FAULTS,
     KEY_GUARD,
     KEY_WHERE,
+    KEY_WORDS,
     KEY_MODELS,
     KEY_SHARD,
     KEY_LIMIT,
@@ -66,6 +67,7 @@ static const struct argp_option table[] = {
     {NULL, 0, NULL, 0, "The faults:", 2},
     {"faults", KEY_FAULTS, "N", 0, "Faults of the campaign (default 10000)", 2},
     {"where", KEY_WHERE, "LIST", 0, "Places, such as assign.*,means.next (default: all)", 2},
+    {"words", KEY_WORDS, "N", 0, "The first N words of an array alone (default: all)", 2},
     {"models", KEY_MODELS, "LIST", 0, "What faults do, such as flip,carry (default: all)", 2},
     {"seed", KEY_SEED, "S", 0, "Seed of the faults, the rows and the fit (default 0)", 2},
     {"shard", KEY_SHARD, "I/N", 0, "Only the faults I, I + N, I + 2N, ...; I from 0 to N - 1", 2},
@@ -177,6 +179,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_WHERE:
         o->campaign.places = arg;
         return 0;
+    case KEY_WORDS:
+        o->campaign.words = tool_int(state, "--words", arg, 1, INT64_MAX);
+        return 0;
     case KEY_MODELS:
         o->campaign.models = arg;
         return 0;
@@ -283,6 +288,8 @@ const char *inject_options_text(const struct inject_options *o) {
     static char text[1200];
     const hf_kmeans_opts *f = &o->fit;
     char rows[500];
+    char words[40];
+    const int some = snprintf(words, sizeof words, " words=%lld", (long long)o->campaign.words);
     if (o->data)
         snprintf(rows, sizeof rows, "data=%s", tool_name_text(o->data));
     else
@@ -291,12 +298,13 @@ const char *inject_options_text(const struct inject_options *o) {
     snprintf(text, sizeof text,
              "%s%s%s clusters=%lld init=%s n-init=%d max-iter=%d metric=%s skipping=%s threads=%d "
              "guard=%s "
-             "seed=%llu where=%s models=%s kernel=%s",
+             "seed=%llu where=%s models=%s kernel=%s%.*s",
              rows, o->campaign.device ? " device=" : "",
              o->campaign.device ? o->campaign.device : "", (long long)f->k, inits[f->init],
              f->n_init, f->max_iter, metrics[f->metric], skippings[f->skipping],
              o->campaign.threads, hf_guard_name(f->guard), (unsigned long long)o->campaign.seed,
              o->campaign.places ? o->campaign.places : "*",
-             o->campaign.models ? o->campaign.models : "*", o->kernel ? o->kernel : "planned");
+             o->campaign.models ? o->campaign.models : "*", o->kernel ? o->kernel : "planned",
+             o->campaign.words > 0 ? some : 0, words);
     return text;
 }
