@@ -4,10 +4,13 @@
 
   faults.py run FOLDER [--faults N] [--guard SCHEME] [--command holdfast]   goes on where it was
   faults.py run FOLDER --device cuda [--seconds S]                          on a GPU, S seconds for each fit at most
+  faults.py table FOLDER                                                    outcomes by fit, place and model
   faults.py draw FOLDER                                                     coverage by place and bit
 """
 import argparse
+import collections
 import json
+import math
 import os
 import signal
 import subprocess
@@ -33,8 +36,9 @@ FITS = {
     "nested": "--synthetic nested --rows 1000 --columns 8 -k 16 --max-iter 10",
     "copies": "--synthetic copies --rows 1000 --columns 8 -k 12 --max-iter 10",
 }
-# Up to 128 clusters one launch makes all iterations; more have a book. One after the other, each by many fits at once
-# in one process: processes that share a GPU wait for each other's slices of time.
+# Up to 128 clusters one launch makes all iterations, until a cluster is empty ("emptied", "copies"); more have a book.
+# One after the other, each by many fits at once in one process: processes that share a GPU wait for each other's slices
+# of time.
 FITS_CUDA = {
     "small": "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8",
     "narrow": "--synthetic normal --rows 2000 --columns 12 -k 24 --max-iter 8",
@@ -46,6 +50,13 @@ FITS_CUDA = {
     "skipping": "--synthetic normal --rows 3000 --columns 8 -k 140 --skipping on --max-iter 10",
     "sentinels": "--synthetic sentinels --rows 1500 --columns 12 -k 140 --max-iter 8",
     "nested": "--synthetic nested --rows 1500 --columns 8 -k 140 --max-iter 8",
+    "lognormal": "--synthetic lognormal --rows 2000 --columns 12 -k 40 --max-iter 8",
+    "cauchy": "--synthetic cauchy --rows 1500 --columns 40 -k 140 --max-iter 8",
+    "emptied": "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8 --seed 16",
+    "copies": "--synthetic copies --rows 2000 --columns 12 -k 40 --max-iter 8",
+    "plusplus": "--synthetic blobs --init kmeans++ --rows 2000 --columns 16 -k 12 --max-iter 8",
+    "workspace": "--synthetic normal --rows 3000 --columns 8 -k 140 --skipping on --max-iter 10 "
+                 "--where lloyd.workspace --words 65536",
 }
 
 
@@ -69,8 +80,8 @@ def run(folder, options):
     total = {}
     for name, fit in fits.items():
         place = os.path.join(folder, name)
-        args = [options.command, "inject", "kmeans", *fit.split(), "--faults", str(each), "--guard", options.guard,
-                "--device", options.device, "-o", place, "--seed", str(options.seed)]
+        args = [options.command, "inject", "kmeans", "--seed", str(options.seed), *fit.split(), "--faults", str(each),
+                "--guard", options.guard, "--device", options.device, "-o", place]
         if options.device != "cpu":
             args += ["--at-once", str(options.at_once)]
         if os.path.exists(os.path.join(place, "faults.tsv")):
@@ -85,6 +96,56 @@ def run(folder, options):
         for key, count in outcomes.items():
             total[key] = total.get(key, 0) + count
     print(json.dumps(total))
+
+
+def interval(hits, n):
+    """Of Clopper and Pearson, at 95 % confidence."""
+    def at_most(k, p):
+        return math.fsum(math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p)
+                                  + (n - i) * math.log1p(-p)) for i in range(k + 1))
+
+    def solve(above):
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if above(middle) else (low, middle)
+        return low
+    return (0.0 if hits == 0 else solve(lambda p: 1 - at_most(hits - 1, p) < 0.025),
+            1.0 if hits == n else solve(lambda p: at_most(hits, p) > 0.025))
+
+
+def table(folder):
+    """As tab-separated values; at the end each fault that stayed silent."""
+    outcomes = ("not_activated", "masked", "benign", "corrected", "detected", "misplaced", "silent", "error", "hang",
+                "crash")
+    counts = {key: collections.defaultdict(collections.Counter) for key in ("fit", "place", "model")}
+    silent = []
+    for path, _, names in sorted(os.walk(folder)):
+        if "faults.tsv" not in names:
+            continue
+        fit = os.path.basename(path)
+        with open(os.path.join(path, "faults.tsv"), encoding="utf-8") as f:
+            lines = [line.rstrip("\n").split("\t") for line in f if not line.startswith("#")]
+        for line in lines[1:]:
+            fault = dict(zip(lines[0], line))
+            for key, name in (("fit", fit), ("place", f"{fault['op']}.{fault['place']}"), ("model", fault["model"])):
+                for row in (name, "all"):
+                    count = counts[key][row]
+                    count["faults"] += 1
+                    count["altered"] += int(fault["altered"]) > 0
+                    matters = fault["off"] not in ("not_activated", "masked", "benign")
+                    count["consequential"] += matters
+                    count["both"] += matters and fault["guarded"] == "silent"
+                    count[fault["guarded"]] += 1
+            if fault["guarded"] == "silent":
+                silent.append(f"# {fit}\t{fault['off']}\t{fault['fault']}")
+    for key, rows in counts.items():
+        print(key, "faults", "altered", "consequential", *outcomes, "silent of consequential, 95 %", sep="\t")
+        for name, count in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
+            low, high = interval(count["both"], count["consequential"]) if count["consequential"] else (0, 1)
+            print(name, *(count[c] for c in ("faults", "altered", "consequential", *outcomes)),
+                  f"{count['both']} ({100 * low:.3f} to {100 * high:.3f} %)", sep="\t")
+    print(f"# silent: {len(silent)}; fit, outcome without protection, the fault", *silent, sep="\n")
 
 
 def tables(folder):
@@ -128,7 +189,7 @@ def draw(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "draw"))
+    parser.add_argument("what", choices=("run", "table", "draw"))
     parser.add_argument("folder")
     parser.add_argument("--faults", type=int, default=300000, help="in all (default 300000)")
     parser.add_argument("--guard", default="correct")
@@ -140,6 +201,8 @@ def main():
     args = parser.parse_args()
     if args.what == "run":
         run(args.folder, args)
+    elif args.what == "table":
+        table(args.folder)
     else:
         draw(args.folder)
 
