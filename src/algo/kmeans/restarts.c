@@ -7,6 +7,7 @@
 #include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/lloyd_loop.h"
@@ -62,7 +63,7 @@ static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
     struct start start = {.fit = fit, .run = run, .best = best, .saved = hf_now_s()};
     fit->saves.log.save = save_start;
     fit->saves.log.user = &start;
-    const hf_status status = hf_fit_start(fit, run->number);
+    const hf_status status = hf_device_ledger_blame(fit, hf_fit_start(fit, run->number));
     run->cancelled = status == HF_E_CANCELLED;
     if (run->cancelled && (fit->saves.log.count > 0 || best->number >= 0))
         hf_checkpoint_write(fit, run, best);

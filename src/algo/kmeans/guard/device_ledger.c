@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_ledger.h"
+#include "algo/kmeans/guard/device_scan.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
@@ -66,6 +67,21 @@ hf_status hf_device_ledger_sign(struct hf_fit *fit, const void *data, size_t byt
     HF_TRY(hf_audit(fit->problem.ctx, &args));
     *sign = found.sign;
     return HF_OK;
+}
+
+hf_status hf_device_ledger_blame(struct hf_fit *fit, hf_status status) {
+    const struct hf_ledger *l = &fit->ledger;
+    hf_context *ctx = fit->problem.ctx;
+    uint64_t now = 0;
+    if ((status != HF_E_DATA && status != HF_E_ARG) || !l->block || !l->rows_signed ||
+        hf_ctx_is_host(ctx) || !fit->data.rows.array)
+        return status;
+    HF_TRY(hf_device_scan_sign(fit, fit->data.rows.array, 1, &now));
+    if (now == l->rows)
+        return status;
+    hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
+    return hf_ctx_fail(ctx, HF_E_CORRUPT, "rows are not what they were: %s",
+                       hf_suspects(&fit->problem));
 }
 
 static struct hf_audit_args audit_args(const struct hf_fit *fit, struct hf_audit_found *found) {

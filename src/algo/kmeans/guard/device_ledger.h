@@ -19,6 +19,10 @@ hf_status hf_device_ledger_book(struct hf_fit *fit, int64_t changed, bool neares
 hf_status hf_device_ledger_compare(struct hf_fit *fit);
 hf_status hf_device_ledger_check_labels(struct hf_fit *fit);
 
+/* What a start that failed with `status` means: HF_E_CORRUPT if rows on a device are no more those
+ * that were first read, as the values that it complains of may not be the caller's. */
+hf_status hf_device_ledger_blame(struct hf_fit *fit, hf_status status);
+
 /* hf_guard_sign() of an array of the device. */
 hf_status hf_device_ledger_sign(struct hf_fit *fit, const void *data, size_t bytes, uint64_t *sign);
 
