@@ -277,7 +277,8 @@ static void changed_rows_come_again(void **state) {
         "op=assign where=rows iteration=1 word=78 mask=0x400000 when=after do=flip",
         "op=inertia where=rows iteration=1 word=79 mask=0x400000 do=flip",
         "op=range where=rows iteration=1 word=80 value=0x62b41ad3 do=replace",
-        "op=moments where=rows iteration=1 word=81 value=0x62b41ad3 when=after do=replace"};
+        "op=moments where=rows iteration=1 word=81 value=0x62b41ad3 when=after do=replace",
+        "op=rowhash where=rows iteration=1 word=82 mask=0x400000 do=flip"};
     double *values = NULL;
     struct problem p = make_rows(HF_F32, &values);
     hf_kmeans_opts o = options;
@@ -289,6 +290,8 @@ static void changed_rows_come_again(void **state) {
     corrects(&p.x, &o, changes[0], true);
     corrects(&p.x, &o, changes[3], true);
     corrects(&p.x, &o, changes[4], true);
+    o.init = HF_INIT_KMEANSPP; /* what begins with bad data */
+    corrects(&p.x, &o, "op=moments where=rows iteration=1 word=83 when=after do=nan", true);
     problem_free(&p);
     free(values);
 }
