@@ -49,7 +49,8 @@ typedef struct hf_fault_note {
     int unit;           /* worker of the CPU, multiprocessor of a GPU */
     hf_fault_kind kind; /* what doing the work again showed */
     int repaired;       /* 0: the call ends with HF_E_CORRUPT */
-    int lane;           /* place in the vectors of that worker; -1: not known */
+    int lane;           /* place in the vectors of that worker, or of the four parts of that
+                         * multiprocessor, 32 each; -1: not known */
 } hf_fault_note;
 
 /* Called for confirmed faults, from the calling thread, when the step that they happened in is
