@@ -74,6 +74,8 @@ def redundant(folder):
     run("diagnose", a, b, "--same-core", "--replicas", "2", "--plant", "2", code=2)
     assert "exit code 3" in run("diagnose", "--cores", CORE, "--plant", CORE, "--safe-state", "exit 3", code=5).stderr
     run("diagnose", a, b, "--same-core", "-o", os.path.join(folder, "c.csv"), code=2)
+    assert "--device is" in run("diagnose", a, b, "--device", "cpu,cpu", code=2).stderr
+    assert "no device is called" in run("diagnose", a, b, "--device", "none", code=2).stderr
     done = run("diagnose", a, b, "--same-core", "-o", folder, code=1)
     assert not done.stdout and "folder" in done.stderr
     run("diagnose", a, a, "--same-core", code=3)

@@ -23,6 +23,8 @@ static const struct tool_word general[] = {
     {"opts.missing", "--missing"},
     {"n_init", "--n-init"},
     {"max_iter", "--max-iter"},
+    {"devices has a name", "--devices has a name"},
+    {"of devices:", "of --devices:"},
     {"leave one_launch to the library", "leave --one-launch out"},
     {"open a context on the cpu or on cuda", "use --device cpu or cuda"},
     {"set k to their number", "leave -k out to have as many"},

@@ -130,8 +130,14 @@ static int vote_on(const struct diagnose *d, struct matrices *m) {
     hf_vote vote;
     const hf_status status = hf_redundant(&m->args, &vote);
     if (vote.replica[0].verdict == HF_VERDICT_NOT_RUN && vote.majority == 0) {
-        tool_error("%s", *vote.text ? vote.text : hf_status_text(status));
-        return status == HF_E_NOMEM ? EXIT_RESOURCES : EXIT_NOT_RUN;
+        static const struct tool_word words[] = {
+            {"run them one after the other, on one core", "give --same-core"},
+            {"computed: device is", "computed: --device is"},
+            {NULL, NULL}};
+        tool_error("%s", tool_translate(*vote.text ? vote.text : hf_status_text(status), words));
+        return status == HF_E_NOMEM ? EXIT_RESOURCES
+               : status == HF_E_ARG ? EXIT_USAGE
+                                    : EXIT_NOT_RUN;
     }
     print_vote(&vote, d->json);
     if (vote.majority > 0 && d->out) {
