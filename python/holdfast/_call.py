@@ -10,8 +10,8 @@ import numpy as np
 
 from . import _abi, _library, _rows
 from ._library import lib
-from ._memory import address_of
 from ._progress import Interrupts, deliver
+from ._rows import address_of
 
 HISTORY = np.dtype(
     [(field[0], "f8" if field[1] is C.c_double else "i8") for field in _abi.Iteration._fields_]

@@ -14,8 +14,8 @@ import numpy as np
 
 from . import _abi, _abi_relax, _call, _library, _log, errors
 from ._library import lib
-from ._memory import address_of
 from ._progress import Interrupts, deliver
+from ._rows import address_of
 
 __all__ = ["Solution", "solve", "solve_batch"]
 
