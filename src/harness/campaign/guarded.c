@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The campaign against the checks of rows and columns (hf_gemm_guarded()): bits of sums are flipped
- * before they are stored, each in a product of its own, which is checked and repaired. */
+ * before they are stored, each in a product of its own, which is checked and repaired. On a device
+ * the matrices lie in its memory. */
 #include "base/rng.h"
 #include "base/mem.h"
 #include "harness/campaign/es.h"
@@ -16,7 +17,34 @@ struct campaign {
     hf_gemm_signatures sign; /* plants the fault */
     hf_dev_dims dims;
     hf_dev_guarded_count *count;
+    float *there; /* A, B and C in memory of the device; NULL: on the CPU */
 };
+
+static hf_status open_campaign(struct campaign *x) {
+    const hf_dev_dims *d = &x->dims;
+    const size_t a = (size_t)(d->m * d->k), b = (size_t)(d->k * d->n), c = (size_t)(d->m * d->n);
+    HF_TRY(hf_es_product(x->ctx, x->dims, &x->product));
+    if (hf_ctx_is_host(x->ctx))
+        return HF_OK;
+    x->there = hf_ctx_alloc(x->ctx, (a + b + c) * sizeof *x->there);
+    if (x->there == NULL)
+        return hf_ctx_fail(x->ctx, HF_E_NOMEM, "no memory for the matrices of a campaign");
+    x->product.args.a = x->there;
+    x->product.args.b = x->there + a;
+    x->product.args.c = x->there + a + b;
+    HF_TRY(hf_ctx_copy(x->ctx, x->there, x->product.p.a, a * sizeof *x->there));
+    return hf_ctx_copy(x->ctx, x->there + a, x->product.p.b, b * sizeof *x->there);
+}
+
+static void close_campaign(struct campaign *x) {
+    hf_ctx_release(x->ctx, x->there);
+    hf_es_product_clear(&x->product);
+}
+
+static hf_status fetch(const struct campaign *x) {
+    return x->there ? hf_ctx_copy(x->ctx, x->product.p.c, x->product.args.c, x->product.bytes)
+                    : HF_OK;
+}
 
 static double length(const float *x, int64_t count, int64_t step) {
     double sum = 0;
@@ -45,6 +73,7 @@ static hf_status flip(struct campaign *x, int64_t at, int bit) {
         hf_gemm_guarded(x->ctx, &x->product.args, HF_GUARD_CORRECT, &faults, NULL);
     if (status != HF_OK && status != HF_E_CORRUPT)
         return status;
+    HF_TRY(fetch(x));
     n->faults++;
     if (status == HF_E_CORRUPT) {
         n->failed++;
@@ -77,10 +106,10 @@ hf_status hf_dev_guarded_count_bits(hf_context *ctx, hf_dev_dims dims, int64_t p
                                     hf_dev_guarded_count *count) {
     struct campaign x = {.ctx = ctx, .dims = dims, .count = count};
     *count = (hf_dev_guarded_count){0};
-    hf_status status = hf_es_product(ctx, dims, &x.product);
+    hf_status status = open_campaign(&x);
     if (status == HF_OK)
         status = count_all(&x, places);
-    hf_es_product_clear(&x.product);
+    close_campaign(&x);
     return status;
 }
 
@@ -93,9 +122,9 @@ static hf_status call_once(void *user, bool protected) {
 hf_status hf_dev_guarded_time(hf_context *ctx, hf_dev_dims dims, double budget_s,
                               hf_dev_es_timing *timing) {
     struct campaign x = {.ctx = ctx, .dims = dims};
-    hf_status status = hf_es_product(ctx, dims, &x.product);
+    hf_status status = open_campaign(&x);
     if (status == HF_OK)
         status = hf_es_turns(ctx, call_once, &x, budget_s, timing);
-    hf_es_product_clear(&x.product);
+    close_campaign(&x);
     return status;
 }

@@ -243,7 +243,7 @@ static int run(hf_context *ctx, struct inject *in) {
     if (code == EXIT_DONE && hf_context_create(&alone, &one) == HF_OK)
         code = run_ours(is_cpu(ctx) ? alone : ctx, in);
     if (code == EXIT_DONE && alone && (!in->scheme || strcmp(in->scheme, GUARDED) == 0))
-        code = run_guarded(alone, c);
+        code = run_guarded(is_cpu(ctx) ? alone : ctx, c);
     hf_context_destroy(alone);
     c->seconds = tool_now() - start;
     for (int form = 0; code == EXIT_DONE && form < FORMS; form++) {
