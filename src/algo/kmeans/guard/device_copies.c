@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_copies.h"
+#include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/mirror.h"
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -196,30 +197,56 @@ static hf_status begin(const struct hf_copies *c) {
     return HF_OK;
 }
 
+static hf_status sign(hf_context *ctx, bool joint, const void *words, size_t bytes,
+                      struct hf_audit_found *found) {
+    const struct hf_audit_args args = {
+        .words = words, .n_words = (int64_t)(bytes / sizeof(uint32_t)), .found = found};
+    const struct hf_kernel *kernel = NULL;
+    return joint ? hf_queue(ctx, HF_OP_AUDIT, &args, &kernel) : hf_run(ctx, HF_OP_AUDIT, &args);
+}
+
+/* As a rule the copies agree. So the labels of the first are those of the problem already while the
+ * device is at work, and the host gets the memory ready that they will come to. Not where the call
+ * begins with labels. */
+static hf_status give_early(struct hf_copies *c) {
+    struct hf_fit *fit = c->fit;
+    struct hf_labels *labels = &fit->labels;
+    if (!labels->device || c->asked->labels != labels->device || c->asked->first > 0)
+        return HF_OK;
+    c->given = true;
+    HF_TRY(hf_ctx_copy(fit->problem.ctx, c->asked->labels, c->args.labels, label_bytes(c->asked)));
+    HF_TRY(hf_labels_start_check(&fit->problem, labels));
+    hf_labels_touch(&fit->problem, labels);
+    return HF_OK;
+}
+
 /* The call, with the signatures of a few copies' labels. */
-static hf_status run_signed(struct hf_copies *c, struct hf_audit_found found[FEW]) {
+static hf_status run_signed(struct hf_copies *c, struct hf_audit_found *rows,
+                            struct hf_audit_found labels[FEW]) {
     hf_context *ctx = c->fit->problem.ctx;
     const bool joint = hf_ctx_begin_calls(ctx);
     const struct hf_kernel *lloyd = NULL;
-    const struct hf_kernel *audit = NULL;
     hf_status status =
-        joint ? hf_queue(ctx, HF_OP_LLOYD, &c->args, &lloyd) : hf_run(ctx, HF_OP_LLOYD, &c->args);
-    for (int i = 0; status == HF_OK && i < c->count; i++) {
-        const struct hf_audit_args args = {
-            .words = (const uint32_t *)(const void *)(c->args.labels + i * c->asked->x.rows),
-            .n_words = c->asked->x.rows,
-            .found = &found[i]};
-        status =
-            joint ? hf_queue(ctx, HF_OP_AUDIT, &args, &audit) : hf_run(ctx, HF_OP_AUDIT, &args);
-    }
+        c->rows ? sign(ctx, joint, c->args.x.data, row_bytes(c->asked), rows) : HF_OK;
+    if (status == HF_OK)
+        status = joint ? hf_queue(ctx, HF_OP_LLOYD, &c->args, &lloyd)
+                       : hf_run(ctx, HF_OP_LLOYD, &c->args);
+    for (int i = 0; status == HF_OK && i < c->count; i++)
+        status = sign(ctx, joint, c->args.labels + i * c->asked->x.rows, label_bytes(c->asked),
+                      &labels[i]);
+    if (status == HF_OK && joint)
+        status = give_early(c);
     return joint ? hf_ctx_end_calls(ctx, status) : status;
 }
 
 static hf_status run_few(struct hf_copies *c) {
-    struct hf_audit_found found[FEW] = {{0}};
-    HF_TRY(run_signed(c, found));
+    struct hf_audit_found rows = {0};
+    struct hf_audit_found labels[FEW] = {{0}};
+    HF_TRY(run_signed(c, &rows, labels));
     for (int i = 0; i < c->count; i++)
-        c->sign[i] = found[i].sign;
+        c->sign[i] = labels[i].sign;
+    if (c->rows)
+        *c->rows = rows.sign;
     return HF_OK;
 }
 
@@ -266,12 +293,23 @@ bool hf_copies_agree(const struct hf_copies *c, int i, int j) {
     return same;
 }
 
+hf_status hf_copies_take_back(const struct hf_copies *c) {
+    struct hf_fit *fit = c->fit;
+    if (!c->given)
+        return HF_OK;
+    fit->labels.checking = false;
+    return hf_labels_clear(&fit->problem, &fit->labels);
+}
+
 hf_status hf_copies_give(const struct hf_copies *c, int i) {
     struct piece p[OUT];
     list_out(c, i, p);
     for (int at = 0; at < OUT; at++)
         if (p[at].bytes > 0)
             memcpy(p[at].own, (const char *)p[at].all + (size_t)i * p[at].bytes, p[at].bytes);
+    if (c->given && i == 0)
+        return HF_OK;
+    c->fit->labels.checking = false;
     return hf_ctx_copy(c->fit->problem.ctx, c->asked->labels, c->args.labels + i * c->asked->x.rows,
                        label_bytes(c->asked));
 }

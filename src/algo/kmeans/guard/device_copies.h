@@ -16,6 +16,8 @@ struct hf_copies {
     struct hf_lloyd_state state; /* as it came in */
     void *host, *device;         /* memory; device NULL: that of somebody else */
     uint64_t *sign;              /* [count] of the labels */
+    uint64_t *rows;              /* NULL, or: of the first copy of the rows before the call */
+    bool given;                  /* the labels of copy 0 are where those of the problem belong */
     int32_t *unit;               /* [count] see hf_lloyd_args */
 };
 
@@ -41,6 +43,9 @@ hf_status hf_copies_run(struct hf_copies *c);
 
 /* Do two copies agree in everything? */
 bool hf_copies_agree(const struct hf_copies *c, int i, int j);
+
+/* The problem's labels as the call found them, if it gives nothing. */
+hf_status hf_copies_take_back(const struct hf_copies *c);
 
 /* What copy i came to becomes what the call gives. */
 hf_status hf_copies_give(const struct hf_copies *c, int i);

@@ -76,7 +76,7 @@ hf_status hf_device_ledger_blame(struct hf_fit *fit, hf_status status) {
     if ((status != HF_E_DATA && status != HF_E_ARG) || !l->block || !l->rows_signed ||
         hf_ctx_is_host(ctx) || !fit->data.rows.array)
         return status;
-    HF_TRY(hf_device_scan_sign(fit, fit->data.rows.array, 1, &now));
+    HF_TRY(hf_device_scan_sign(fit, fit->data.rows.array, &now));
     if (now == l->rows)
         return status;
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);

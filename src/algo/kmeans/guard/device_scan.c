@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ATTEMPTS 3
-#define MOST_COPIES 2
 
 /* Are these all rows of the fit, one behind the other, in whole words? */
 static bool is_whole(const struct hf_fit *fit, const hf_array *panel) {
@@ -48,7 +47,7 @@ hf_status hf_device_scan_ranges(struct hf_scan *s, const hf_array *panel) {
     if (status != HF_OK || !l->rows_signed || *args.bad_rows == 0)
         return status;
     uint64_t now = 0; /* were they bad before? */
-    HF_TRY(hf_device_scan_sign(s->fit, panel, 1, &now));
+    HF_TRY(hf_device_scan_sign(s->fit, panel, &now));
     s->differ |= now != l->rows;
     return HF_OK;
 }
@@ -94,21 +93,10 @@ hf_status hf_device_scan_moments(struct hf_scan *s, const struct hf_moments_args
     return HF_E_CORRUPT;
 }
 
-hf_status hf_device_scan_sign(struct hf_fit *fit, const hf_array *rows, int copies,
-                              uint64_t *sign) {
-    hf_context *ctx = fit->problem.ctx;
-    struct hf_audit_found found[MOST_COPIES] = {{0}};
-    const struct hf_kernel *audit = NULL;
-    const bool joint = hf_ctx_begin_calls(ctx);
-    hf_status status = HF_OK;
-    for (int i = 0; status == HF_OK && i < copies; i++) {
-        struct hf_audit_args args = sign_args(rows, &found[i]);
-        args.words += (int64_t)i * args.n_words;
-        status =
-            joint ? hf_queue(ctx, HF_OP_AUDIT, &args, &audit) : hf_run(ctx, HF_OP_AUDIT, &args);
-    }
-    HF_TRY(joint ? hf_ctx_end_calls(ctx, status) : status);
-    for (int i = 0; i < copies; i++)
-        sign[i] = found[i].sign;
+hf_status hf_device_scan_sign(struct hf_fit *fit, const hf_array *rows, uint64_t *sign) {
+    struct hf_audit_found found = {0};
+    const struct hf_audit_args args = sign_args(rows, &found);
+    HF_TRY(hf_audit(fit->problem.ctx, &args));
+    *sign = found.sign;
     return HF_OK;
 }

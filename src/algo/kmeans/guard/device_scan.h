@@ -13,7 +13,7 @@ hf_status hf_device_scan_ranges(struct hf_scan *s, const hf_array *panel);
 /* Moments of a panel, added to the sums: twice, until both agree. */
 hf_status hf_device_scan_moments(struct hf_scan *s, const struct hf_moments_args *args);
 
-/* The signatures [copies] of rows that lie together, and of up to one copy right behind them. */
-hf_status hf_device_scan_sign(struct hf_fit *fit, const hf_array *rows, int copies, uint64_t *sign);
+/* The signature of rows that lie together. */
+hf_status hf_device_scan_sign(struct hf_fit *fit, const hf_array *rows, uint64_t *sign);
 
 #endif

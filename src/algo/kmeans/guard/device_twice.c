@@ -59,24 +59,17 @@ bool hf_device_twice_serves(struct hf_fit *fit, const struct hf_lloyd_args *args
 
 /* ---- a call */
 
-/* Are the copies of the rows, or the rows where there are none, as these were first read? Wrong
- * copies are given up. */
-static hf_status check_rows(struct hf_fit *fit, const struct hf_lloyd_args *args) {
+/* Is the first copy of the rows as these were first read? If the other one is not, the two do not
+ * agree. Wrong copies are given up. */
+static hf_status check_rows(struct hf_fit *fit, const struct hf_copies *c) {
     struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    hf_array rows = args->x;
-    uint64_t sign[2];
-    if (!l->rows_signed || l->twin_known)
-        return HF_OK;
-    rows.data = l->twin ? l->twin : rows.data;
-    HF_TRY(hf_device_scan_sign(fit, &rows, l->twin ? 2 : 1, sign));
-    hf_guard_checked(ctx, HF_FAULT_STATE, rows.rows);
-    if (sign[0] == l->rows && (!l->twin || sign[1] == l->rows)) {
+    hf_guard_checked(ctx, HF_FAULT_STATE, c->asked->x.rows);
+    if (*c->rows == l->rows) {
         l->twin_known = true;
         return HF_OK;
     }
-    hf_ctx_release(ctx, l->twin);
-    l->twin = NULL;
+    hf_device_twice_forget(fit);
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
                        "rows changed while they were first read: the machine or a program writes "
@@ -98,7 +91,7 @@ static hf_status take(struct hf_fit *fit, const struct hf_copies *c, int i) {
     l->twice = c->args.state[i].stop < HF_LLOYD_EMPTY;
     l->agreed = c->args.state[i].iterations;
     if (!l->twice)
-        return HF_OK;
+        return hf_copies_take_back(c);
     HF_TRY(hf_copies_give(c, i));
     l->twin_labels = c->device ? NULL : c->args.labels + c->asked->x.rows;
     l->labels_sign = c->sign[i];
@@ -117,6 +110,8 @@ static hf_status run_copies(struct hf_copies *c, int turns, int *agreed, bool *o
     *odd = false;
     for (int turn = 0; *agreed < 0 && turn < turns; turn++) {
         HF_TRY(hf_copies_run(c));
+        if (c->rows && !c->fit->ledger.twin_known)
+            HF_TRY(check_rows(c->fit, c));
         hf_guard_checked(ctx, HF_FAULT_MEANS, c->args.state->iterations);
         hf_guard_checked(ctx, HF_FAULT_CHANGES, c->args.state->iterations);
         for (int i = 0; *agreed < 0 && i < c->count; i++)
@@ -187,8 +182,9 @@ static hf_status run_twice(struct hf_fit *fit, const struct hf_lloyd_args *args)
     struct hf_copies c;
     int agreed;
     bool odd;
-    HF_TRY(check_rows(fit, args));
+    uint64_t rows;
     HF_TRY(hf_copies_open(&c, fit, args, 2, fit->ledger.twin));
+    c.rows = fit->ledger.rows_signed && !fit->ledger.twin_known ? &rows : NULL;
     hf_status status = run_copies(&c, PAIRS, &agreed, &odd);
     if (status == HF_OK && agreed >= 0) {
         if (fit->problem.ctx->guard.found.fault == HF_FAULT_MEANS)

@@ -158,7 +158,7 @@ hf_status hf_ledger_panel(struct hf_fit *fit, const hf_array *panel, int64_t fir
             .hash = l->hash + row};
         HF_TRY(hf_rowhash(ctx, &args));
         if (signs_rows(l) && l->device) /* behind it: rows that it read changed */
-            HF_TRY(hf_device_scan_sign(fit, &args.x, 1, &l->rows_now));
+            HF_TRY(hf_device_scan_sign(fit, &args.x, &l->rows_now));
         else if (signs_rows(l))
             l->rows_now += hf_guard_sign_rows(hf_ctx_pool(ctx), &args.x, row);
     }
