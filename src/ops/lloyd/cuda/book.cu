@@ -5,6 +5,8 @@
 #include "ops/audit/audit.cuh"
 #include "ops/lloyd/cuda/book.h"
 
+#define SAMPLED_EVERY 4
+
 static size_t center_bytes(const struct hf_lloyd_args *a) {
     return (size_t)(a->sums->k * a->sums->d) * hf_dtype_bytes(a->rule.type);
 }
@@ -63,6 +65,7 @@ void hf_lloyd_checks_stage(struct hf_stage *stage, const struct hf_call *call,
     checks->slot = call->slot;
     checks->kernel = call->kernel;
     checks->checks = call->checks;
+    checks->every = call->scheme == HF_SCHEME_SAMPLED ? SAMPLED_EVERY : 1;
 }
 
 /* ---- beginning and end */

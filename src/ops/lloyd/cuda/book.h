@@ -39,6 +39,7 @@ struct hf_lloyd_checks {
     int32_t *first;            /* [n] the first labels of a fit, found once more, or NULL */
     struct hf_slot *slot;
     uint32_t kernel, checks; /* of the call */
+    int every; /* sampled: one step in so many looks for rows that should have moved; else 1 */
 };
 
 /* What runs beside the steps. */

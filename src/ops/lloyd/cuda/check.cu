@@ -300,7 +300,8 @@ centers_of_step(const struct hf_lloyd_job &job, const struct hf_lloyd_checks &ch
     if (!job.exact || (checks.checks & HF_CHECK_BIT(HF_FAULT_MOVES)) == 0)
         return {NULL, NULL};
     const int last = (checks.ledger->moves + HF_LLOYD_KEPT - 1) % HF_LLOYD_KEPT;
-    return {job.centers[side], job.control->steps > 1 ? checks.kept[last] : NULL};
+    const bool before = job.control->steps > 1 && looks_for_rest(job, checks);
+    return {job.centers[side], before ? checks.kept[last] : NULL};
 }
 
 template <hf_dtype T>

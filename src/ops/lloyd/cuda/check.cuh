@@ -83,9 +83,15 @@ static __device__ void look_at_row(const struct hf_lloyd_job &job,
         audit_note(&checks.ledger->stray, row);
 }
 
+/* Does this step look for rows that should have moved, then or before? */
+static __device__ __forceinline__ bool looks_for_rest(const struct hf_lloyd_job &job,
+                                                      const struct hf_lloyd_checks &checks) {
+    return (job.first + job.control->steps) % checks.every == 0;
+}
+
 static __device__ __forceinline__ bool looks_at_rows(const struct hf_lloyd_job &job,
                                                      const struct hf_lloyd_checks &checks) {
-    return job.exact && job.rule.metric == HF_EUCLIDEAN &&
+    return looks_for_rest(job, checks) && job.exact && job.rule.metric == HF_EUCLIDEAN &&
            (checks.checks & HF_CHECK_BIT(HF_FAULT_INDEX)) != 0;
 }
 
