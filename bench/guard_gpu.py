@@ -25,6 +25,7 @@ import hf  # noqa: E402
 
 GUARDS = {"off": 1, "correct": 3, "detect": 2, "sampled": 4, "weighted": 5}
 MANY = 28
+LEAST = 8  # iterations that a fit which comes to rest must make beyond the few
 KEEP = 2
 N = 1_000_000
 # d, k, type, bar of correct in percent
@@ -81,14 +82,15 @@ def measure(h, n, d, k, dtype, options):
         clean = None
         for g in options.guards:
             few, many = fit(h, x, c, few_made, g), fit(h, x, c, many_made, g)
-            if many["iterations"] < many_made:
-                raise RuntimeError(f"{d} {k} {dtype}: at rest after {many['iterations']} iterations: make fewer")
+            made = many["iterations"]
+            if made < few_made + LEAST:
+                raise RuntimeError(f"{d} {k} {dtype}: at rest after {made} iterations: make fewer")
             clean = clean or many
             if not same(many, clean):
                 raise RuntimeError(f"{d} {k} {dtype}: {g} gives another result than off")
             opened[g] = sum(it["rows_rechecked"] for it in many["history"])
             if turn:
-                each[g].append((many["seconds"]["iterate"] - few["seconds"]["iterate"]) / (many_made - few_made))
+                each[g].append((many["seconds"]["iterate"] - few["seconds"]["iterate"]) / (made - few_made))
                 call[g].append(many["call"])
     row = {"n": n, "d": d, "k": k, "dtype": dtype, "kernel": clean["kernels"],
            "iteration_ms": {g: 1e3 * statistics.median(v) for g, v in each.items()},
