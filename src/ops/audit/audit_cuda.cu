@@ -229,8 +229,9 @@ static void stage_sums(struct hf_stage *stage, struct audit *a) {
 static hf_status launch(struct audit *a) {
     struct hf_cuda *cuda = a->cuda;
     const struct hf_audit_job *job = &a->job;
-    HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->listed, 0, sizeof(int32_t), cuda->stream),
-                         "audit"));
+    if (job->list != NULL)
+        HF_TRY(hf_cuda_check(cuda, cudaMemsetAsync(job->listed, 0, sizeof(int32_t), cuda->stream),
+                             "audit"));
     if (job->labels != NULL)
         HF_TRY(hf_audit_book(cuda, job));
     if (job->labels != NULL && job->x != NULL)
