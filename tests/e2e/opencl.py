@@ -290,16 +290,20 @@ def a_driver_that_dies_of_a_binary():
     args = [DIGITS, "-k", 3, "--max-iter", 2, "--device"]
     fit(*args, "cpu", out=cpu)
 
+    def written(path):
+        """A file that replaces another may get the inode of one that went before."""
+        return os.stat(path).st_ino, os.stat(path).st_mtime_ns
+
     def run(crash_at, code=0):
         """Names of the programs that were compiled, and what notes say."""
-        before = {f: os.stat(f).st_ino for f in glob.glob(os.path.join(cache, "*.bin"))}
+        before = {f: written(f) for f in glob.glob(os.path.join(cache, "*.bin"))}
         if code:
             holdfast("kmeans", *args, "opencl", code=code, env=dict(env, CRASH_LOAD_AT=str(crash_at)))
         else:
             fit(*args, "opencl", out=cl, env=dict(env, CRASH_LOAD_AT=str(crash_at)))
             same_files(cpu, cl)
         notes = [content(f).decode() for f in glob.glob(os.path.join(cache, "*.loading"))]
-        after = {f: os.stat(f).st_ino for f in glob.glob(os.path.join(cache, "*.bin"))}
+        after = {f: written(f) for f in glob.glob(os.path.join(cache, "*.bin"))}
         return [os.path.basename(f) for f in after if before.get(f) != after[f]], notes
 
     made, notes = run(0)
