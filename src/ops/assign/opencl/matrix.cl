@@ -8,15 +8,13 @@
  *   STRIP   8 centroids each that are scored at once
  *   CHUNK   scores of a row that a work-item looks at together: 2 STRIP or a part of it
  *   HOLD    centroids that stay in local memory while rows that are kept pass by; 0: centroids pass
- *   WARPS   of 32 work-items, in a group
  * A unit is a file of its own in front of this one (unit_*.cl):
+ *   WARPS           of 32 work-items, in a group
  *   unit_halves()   two float as two float16; unit_singles(): back
  *   unit_fetch()    begin to copy 16 bytes; unit_arrive(): wait for all of them
  *   unit_share()    all that a unit needs of the rows before it multiplies
  *   unit_multiply() adds the products of 16 MT rows and 8 STRIP centroids
- *   unit_wait()     until those of 16 rows are there, and of the `left` sixteens behind are not
  *   unit_keep()     keeps a chunk of scores if the best of all is among them
- *   UNIT_PLACE(c, j) where it wants column j of centroid c, of 32 and 8
  * Work-item 4 g + q of a warp has columns 8 q to 8 q + 7 of each 32 of rows g and g + 8 of every
  * 16, and the scores of these rows and centroids 2 q and 2 q + 1 of every 8. */
 #define COLS (32 * BLOCKS)
@@ -60,15 +58,14 @@ __kernel void matrix_pack(GLOBAL(c), int type, long stride, long k, long d, GLOB
                                    VIEW(const f64, lengths)};
     __global volatile uint *most = VIEW(uint, moved);
     const long slot = get_group_id(0);
-    __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256;
+    __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256 + slot % 8 * 32;
     const f64 whole = centroid_length(&from, slot, LOST, part, VIEW(uint, limit));
     const int lost = !f64_less(whole, f64_of(LOST));
     const f64 times = centroid_factor(&from, slot);
     f64 square = f64_of(0), rest = square;
     for (int j = (int)get_local_id(0); j < COLS; j += (int)get_local_size(0)) {
         const float v = j < d && !lost ? f64_to_float(centroid_at(&from, slot, times, j)) : 0;
-        const int place = j / 32 * 256 + UNIT_PLACE((int)(slot % 8), j % 32);
-        const float left = store_parts(v, to + place, BLOCKS * 256);
+        const float left = store_parts(v, to + j / 32 * 256 + j % 32, BLOCKS * 256);
         square = add_product(square, f64_of(v), f64_of(v));
         rest = add_product(rest, f64_of(left), f64_of(left));
     }
@@ -315,9 +312,7 @@ struct best {
 /* number: of the first chunk; zero: -0, which the compiler does not know. */
 INLINED void take_scores(float score[MT][STRIP][4], float number, float zero, struct best *b) {
 UNROLL
-    for (int r = 0; r < OWN; r++) {
-        if (r % 2 == 0)
-            unit_wait(score[r / 2], MT - 1 - r / 2);
+    for (int r = 0; r < OWN; r++)
 UNROLL
         for (int c = 0; c < STRIP * 2 / CHUNK; c++) {
             float v[CHUNK];
@@ -326,7 +321,6 @@ UNROLL
                 v[i] = score[r / 2][(c * CHUNK + i) / 2][r % 2 * 2 + i % 2];
             unit_keep(v, number + c, zero, &b->best[r], &b->next[r], &b->number[r], b->kept[r]);
         }
-    }
 }
 
 /* Scores of 8 STRIP centroids; bias: theirs from this work-item's first on. */

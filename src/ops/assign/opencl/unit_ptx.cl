@@ -3,6 +3,7 @@
  * work-items multiplies [16, 16] by [16, 8]. matrix.cl says what the functions do. Work-item q of
  * the four that share a row has columns 8 q to 8 q + 7 of each 32, of rows and centroids alike:
  * the unit adds products up, so their order is free. */
+#define WARPS 4 /* groups that are small wait for each other less */
 #define UNIT_SHARED 1
 #define UNROLL _Pragma("unroll")
 #define LARGER(a, b) fmax(a, b)
@@ -26,12 +27,7 @@ INLINED void unit_fetch(__local uint4 *to, __global const uint4 *from) {
     __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"l"(to), "l"(from) : "memory");
 }
 
-INLINED void unit_arrive(void) {
-    __asm__ volatile("cp.async.wait_all;" ::: "memory");
-#if STRIP == 8
-    __asm__ volatile("//HF fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
+INLINED void unit_arrive(void) { __asm__ volatile("cp.async.wait_all;" ::: "memory"); }
 
 INLINED void unit_share(__local uint4 *shared, uint x[MT][PARTS][BLOCKS][8]) {}
 
@@ -41,64 +37,6 @@ INLINED void unit_step(float d[4], const uint a[4], uint b0, uint b1) {
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-
-#if STRIP == 8
-/* Hopper's own instruction, by four warps at once, which the compiler does not know: cl_program.c.
- * It reads centroids from local memory, where two columns of four of the eights lie side by side,
- * and works while the warps go on. */
-#define UNIT_PLACE(centroid, j) ((j) % 8 / 2 * 64 + (centroid) * 8 + (j) / 8 * 2 + (j) % 2)
-
-INLINED void unit_step_team(float d[8][4], const uint a[4], ulong b) {
-    __asm__ volatile("//HF { .reg .pred p; setp.eq.u32 p, 0, 0; "
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, "
-                     "%6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
-                     "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, "
-                     "%36, p, 1, 1, 0; }"
-                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]),
-                       "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
-                       "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-                       "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
-                       "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
-                       "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-                       "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-                       "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-/* Scores are in their registers before the unit begins, and are read after it ends. */
-INLINED void unit_hold(float score[STRIP][4]) {
-UNROLL
-    for (int i = 0; i < STRIP * 4; i++)
-        __asm__ volatile("" : "+f"(score[i / 4][i % 4])::"memory");
-}
-
-INLINED void unit_multiply(float score[MT][STRIP][4], __local const uint4 *shared,
-                           uint x[MT][PARTS][BLOCKS][8], int part,
-                           __local const uint4 *centroids) {
-    const uint place = (uint)(ulong)centroids >> 4 & 0x3FFF; /* in pieces of 16 bytes */
-    const ulong apart = (ulong)(PARTS * BLOCKS * 32) << 32 | 8 << 16; /* centroids, columns */
-UNROLL
-    for (int m = 0; m < MT; m++) {
-        unit_hold(score[m]);
-        __asm__ volatile("//HF wgmma.fence.sync.aligned;" ::: "memory");
-UNROLL
-        for (int i = 0; i < BLOCKS * 2; i++)
-            unit_step_team(score[m], x[m][part][i / 2] + i % 2 * 4, apart | (place + i * 16));
-        __asm__ volatile("//HF wgmma.commit_group.sync.aligned;" ::: "memory");
-    }
-}
-
-INLINED void unit_wait(float score[STRIP][4], int left) {
-    if (left == 0)
-        __asm__ volatile("//HF wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    else
-        __asm__ volatile("//HF wgmma.wait_group.sync.aligned 1;" ::: "memory");
-    unit_hold(score);
-}
-#else
-#define UNIT_PLACE(centroid, j) ((centroid) * 32 + (j))
-
-INLINED void unit_wait(float score[STRIP][4], int left) {}
 
 /* A sum takes five times as long as the unit's next product may begin, so products of other sums
  * come in between. */
@@ -120,8 +58,6 @@ UNROLL
             unit_step(score[i % MT][i / MT], x[i % MT][part][b] + 4, c[i / MT].z, c[i / MT].w);
     }
 }
-
-#endif
 
 /* Copies are additions of -0: they go to the pipe that comparisons leave idle. */
 INLINED void unit_keep(const float v[CHUNK], float number, float zero, float *best, float *next,

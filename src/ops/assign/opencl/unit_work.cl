@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What units need of work-items where a group is one warp and all rows of it lie in local memory.
  * unit_none.cl and unit_dpas.cl multiply. */
+#define WARPS 1
 #define UNROLL
-#define UNIT_PLACE(centroid, j) ((centroid) * 32 + (j))
 #define UNIT_ROWS (PARTS * MT * 16 * BLOCKS * 4) /* pieces of 16 bytes */
 #define LARGER(a, b) fmax(a, b)
 #define SMALLER(a, b) fmin(a, b)
@@ -22,8 +22,6 @@ INLINED float2 unit_singles(uint two) {
 INLINED void unit_fetch(__local uint4 *to, __global const uint4 *from) { *to = *from; }
 
 INLINED void unit_arrive(void) {}
-
-INLINED void unit_wait(float score[STRIP][4], int left) {}
 
 /* Rows for all to see: [part][row][block][four of a row] */
 INLINED void unit_share(__local uint4 *shared, uint x[MT][PARTS][BLOCKS][8]) {
