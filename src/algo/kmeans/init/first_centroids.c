@@ -60,7 +60,8 @@ static hf_status make(void *user, int turn) {
     const bool elsewhere = guard->elsewhere;
     hf_status status = HF_OK;
     s->turn = turn;
-    guard->elsewhere = elsewhere || turn % 2 == 1;
+    /* Devices have one kernel of each op: there the second turn is the same work at another time. */
+    guard->elsewhere = elsewhere || (turn % 2 == 1 && hf_ctx_is_host(problem->ctx));
     if (problem->opts.init == HF_INIT_GIVEN)
         take_given(problem, &fit->centers);
     else
@@ -83,11 +84,11 @@ static hf_status make_checked(struct starting *s) {
     static const struct hf_repeated work = {.fault = HF_FAULT_START,
                                             .run = make,
                                             .sign = sign,
-                                            .what = "the first centroids",
-                                            .host_only = true};
+                                            .what = "the first centroids"};
     const struct hf_fit_problem *problem = &s->fit->problem;
     hf_context *ctx = problem->ctx;
-    if (ctx->guard.scheme == HF_SCHEME_SAMPLED && problem->opts.init != HF_INIT_GIVEN)
+    const bool given = problem->opts.init == HF_INIT_GIVEN;
+    if (given ? !hf_ctx_is_host(ctx) : ctx->guard.scheme == HF_SCHEME_SAMPLED)
         return make(s, 0);
     const hf_status status = hf_guard_repeat(ctx, &work, s);
     if (status == HF_E_CORRUPT && ctx->guard.found.fault == HF_FAULT_START)
