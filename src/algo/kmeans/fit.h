@@ -85,14 +85,6 @@ struct hf_centers {
     struct hf_sums sums;
 };
 
-/* Centroids after an iteration some time ago. */
-struct hf_epoch {
-    void *current, *previous; /* [k, d] */
-    uint64_t signs[2];        /* their signatures */
-    int iteration;            /* 0: there are none */
-    uint64_t chain;           /* of the digests until then */
-};
-
 /* What the iterations are checked against: a second book of the labels and sums, and a copy of the
  * centroids that were found right last. */
 struct hf_ledger {
@@ -113,7 +105,6 @@ struct hf_ledger {
     int64_t *count;                 /* [k] of its rows */
     void *current, *previous;       /* [k, d] copies of the centroids after the last iteration, */
     uint64_t signs[2];              /* their signatures, */
-    struct hf_epoch epoch[2];       /* and older ones, the second one newer, */
     struct hf_moved_row *relocated; /* [k] and of the rows moved in it */
     int64_t relocated_count;
     uint64_t bounds_sign;  /* of the bounds of the rows, */
@@ -144,8 +135,7 @@ struct hf_work {
     bool fused;                      /* sums are updated while rows are assigned */
     bool labelled;                   /* labels are those of the centroids before the last move */
     bool thorough, again;            /* all scores are tested: because a unit errs again and again,
-                                        as long as an iteration is made again, */
-    int until;                       /* or up to this iteration, in which a fault was found */
+                                        or as long as an iteration is made again */
     bool settles;                    /* op lloyd can end with the labels of the last centroids */
     const struct hf_kernel *means;   /* of op means, planned when it is first called, */
     const struct hf_kernel *twin;    /* and another one, for checks */

@@ -9,7 +9,6 @@
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_twice.h"
-#include "algo/kmeans/guard/epochs.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/lloyd_loop.h"
 #include "algo/kmeans/guard/protect.h"
@@ -129,50 +128,35 @@ static hf_status run_one(struct hf_fit *fit, struct hf_restart *run,
     return HF_OK;
 }
 
-/* A check failed, and going back an iteration did not help: what is behind it may be older. Rows
- * that stay packed are looked at in turns, and that a row should have moved shows an iteration
- * later: there some iterations are enough. */
-static bool is_of_late(const hf_context *ctx) {
-    const uint32_t fault = ctx->guard.found.fault;
-    return hf_ctx_is_host(ctx) && (fault == HF_FAULT_OPERAND || fault == HF_FAULT_MOVES);
-}
-
-/* Others, such as bounds that were wrong all along, or rows that changed on a device, may be older:
- * once more from the first centroids, without skipping rows. Not where rows on a device are no more
- * those that were first read, and nothing shows which of them ranges and moments are of: then the
- * whole fit is made again. */
+/* A check failed, and going back an iteration did not help: what is behind it may be older, such as
+ * bounds that were wrong all along, or rows that changed on a device. Once more from the first
+ * centroids, without skipping rows. Not where rows on a device are no more those that were first
+ * read, and nothing shows which of them ranges and moments are of: then the whole fit is made
+ * again. */
 static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
                             const struct hf_restart *best) {
     hf_context *ctx = fit->problem.ctx;
     hf_kmeans_opts *o = &fit->problem.opts;
     const hf_skipping skipping = o->skipping;
     hf_status status = run_one(fit, run, best);
-    int furthest = 0;
     for (int turn = 0; status == HF_E_CORRUPT && hf_protects(fit) && turn < ATTEMPTS; turn++) {
         const int iterations = run->iteration;
-        turn = iterations > furthest ? 0 : turn; /* it came farther than before */
-        furthest = iterations > furthest ? iterations : furthest;
-        const bool of_late = turn == 0 && is_of_late(ctx);
         HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
         fit->doubted = hf_ledger_doubts_rows(fit) && fit->data.resident.origin;
         if (fit->doubted)
             return status;
         HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
         hf_device_twice_forget(fit);
-        if (!of_late)
-            hf_epochs_forget(fit);
-        hf_epochs_restore(fit, run);
+        run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
         run->cancelled = false;
-        o->skipping = run->iteration > 0 ? skipping : HF_SKIP_OFF;
-        fit->work.until = furthest;
-        const int back = run->iteration;
+        o->skipping = HF_SKIP_OFF;
+        fit->work.thorough = true;
         status = run_one(fit, run, best);
         o->skipping = skipping;
         if (status == HF_OK)
-            hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations - back);
+            hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
     }
-    fit->work.until = 0;
     return status;
 }
 

@@ -47,10 +47,6 @@ static void carve_ledger(const struct hf_fit *fit, hf_carve *carve, struct hf_le
     }
     l->current = hf_carve_take(carve, center_bytes(&fit->problem));
     l->previous = hf_carve_take(carve, center_bytes(&fit->problem));
-    for (int i = 0; i < 2 && hf_ctx_is_host(fit->problem.ctx); i++) {
-        l->epoch[i].current = hf_carve_take(carve, center_bytes(&fit->problem));
-        l->epoch[i].previous = hf_carve_take(carve, center_bytes(&fit->problem));
-    }
     l->columns = hf_carve_take(carve, (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
     l->relocated = fit->refill.relocated ? hf_carve_take(carve, k * sizeof *l->relocated) : NULL;
 }
@@ -505,7 +501,8 @@ static hf_status check_centers(struct hf_fit *fit, void *now, const void *kept, 
     return HF_OK;
 }
 
-bool hf_ledger_restore_facts(struct hf_fit *fit) {
+/* What holds for all iterations, as it was. */
+static bool restore_facts(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     if (sign_facts(&fit->problem, l->columns, &l->frame, l->weight_mult) != l->facts)
         return false;
@@ -586,7 +583,7 @@ bool hf_ledger_restore_state(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     const size_t bytes = center_bytes(&fit->problem);
     if (!l->block || !l->kept || hf_guard_sign(l->current, bytes) != l->signs[0] ||
-        hf_guard_sign(l->previous, bytes) != l->signs[1] || !hf_ledger_restore_facts(fit))
+        hf_guard_sign(l->previous, bytes) != l->signs[1] || !restore_facts(fit))
         return false;
     memcpy(fit->centers.current, l->current, bytes);
     memcpy(fit->centers.previous, l->previous, bytes);

@@ -57,8 +57,6 @@ hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers);
 hf_status hf_ledger_check_state(struct hf_fit *fit);
 /* After it, when all is checked: keep the centroids. */
 void hf_ledger_keep_state(struct hf_fit *fit);
-/* What holds for all iterations, as it was; false: its copy changed, too. */
-bool hf_ledger_restore_facts(struct hf_fit *fit);
 /* The centroids as they were kept last; false: none were. */
 bool hf_ledger_restore_state(struct hf_fit *fit);
 

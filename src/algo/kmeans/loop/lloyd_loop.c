@@ -16,7 +16,6 @@
 #include "algo/kmeans/guard/bounds.h"
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_twice.h"
-#include "algo/kmeans/guard/epochs.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
@@ -83,8 +82,7 @@ static bool bounds_pay(const struct hf_fit_problem *problem, const struct hf_dat
 static hf_status assign_all(struct hf_fit *fit, struct hf_mirror *mirror, int turn,
                             struct hf_assign_stats *stats) {
     hf_context *ctx = fit->problem.ctx;
-    const bool all = fit->work.thorough || fit->work.again || turn <= fit->work.until;
-    struct pass p = {.fit = fit, .turn = all ? 0 : turn};
+    struct pass p = {.fit = fit, .turn = fit->work.thorough || fit->work.again ? 0 : turn};
     hf_sums_begin(&ctx->comm, &fit->centers.sums);
     if (mirror)
         HF_TRY(hf_mirror_begin(fit, mirror));
@@ -254,7 +252,6 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
     fit->problem.ctx->guard.iteration = run->iteration + 1;
     HF_TRY(hf_protect(fit, run, &work));
     hf_digest_tell(fit, run);
-    hf_epochs_keep(fit, run);
     return hf_iteration_report(&fit->problem, &fit->weights, run);
 }
 
@@ -302,7 +299,6 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
     if (run->iteration == 0) {
         fit->ledger.twice = hf_device_loop_twice(fit, run);
         HF_TRY(hf_lloyd_clear(fit));
-        hf_epochs_forget(fit);
         fit->refill.relocated_count = 0;
     }
     hf_ledger_keep_state(fit);

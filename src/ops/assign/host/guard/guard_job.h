@@ -14,7 +14,6 @@
 #define GUARD_SUSPECTS 64 /* suspects of a worker whose rows are computed again for a verdict */
 #define GUARD_MANY 8      /* suspects of a pass that may be so by themselves */
 #define GUARD_SHARE 32    /* where moves are looked at, scores of one block in so many are tested */
-#define GUARD_WORDS 8     /* and the words of so many, where rows stay packed */
 #define GUARD_RUN 9       /* a block is that of its first row, 2^so many of them at a time */
 #define GUARD_BUCKET 12   /* labels are checked 2^so many rows at a time */
 #define GUARD_COLUMNS 256 /* centroids of a checksum, where the pack has room */

@@ -19,12 +19,10 @@ static NOINLINE void guard_give_up(const struct job *job, struct worker *w, cons
     }
 }
 
-/* After a pass that was not tested: indices address something, and rows are what was packed; those
- * that stay packed are looked at in turns. */
+/* After a pass that was not tested: indices address something, and rows that were packed just now
+ * are what was packed. */
 static void guard_untested(const struct job *job, struct worker *w, const struct pack *p) {
-    const uint32_t turn = (uint32_t)(block_row(&w->block, 0) >> GUARD_RUN) + job->guard.turn;
-    const int words =
-        job->guard.words && (job->packed_use != PACKED_READ || turn % GUARD_WORDS == 0);
+    const int words = job->guard.words && job->packed_use != PACKED_READ;
     for (int slot = 0; slot < w->block.rows; slot += VW) {
         const uint32_t where = vi_beyond(vi_load(w->block.arg + slot), (int32_t)p->count);
         const uint32_t wrong = words ? guard_wrong_words(job, &w->block, slot) : 0;
