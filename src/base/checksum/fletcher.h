@@ -27,11 +27,11 @@ static inline uint64_t hf_fold_ones(uint64_t x) { return (x & HF_ONES) + (x >> 3
 #define FLETCHER_PAIRS 8
 #define FLETCHER_VECTORS 1
 #elif defined(__AVX2__)
-#define FLETCHER_PAIRS 4
-#define FLETCHER_VECTORS 2
+#define FLETCHER_PAIRS INT64_C(4)
+#define FLETCHER_VECTORS INT64_C(2)
 #else
-#define FLETCHER_PAIRS 2
-#define FLETCHER_VECTORS 2
+#define FLETCHER_PAIRS INT64_C(2)
+#define FLETCHER_VECTORS INT64_C(2)
 #endif
 #define FLETCHER_LANES (2 * FLETCHER_PAIRS * FLETCHER_VECTORS)
 #define FLETCHER_STEPS 32768 /* words of a lane: its sum of sums stays below 2^62 */
@@ -45,7 +45,7 @@ static inline void hf_fletcher_block(struct hf_checksum *s, const uint32_t *w, i
     uint64_t words = 0, sums = 0;
     for (int64_t t = 0; t < steps; t++)
         UNROLL(2)
-    for (int v = 0; v < FLETCHER_VECTORS; v++, w += 2 * FLETCHER_PAIRS) {
+    for (int64_t v = 0; v < FLETCHER_VECTORS; v++, w += 2 * FLETCHER_PAIRS) {
         hf_fletcher_sums pairs;
         memcpy(&pairs, w, sizeof pairs);
         a[2 * v] += pairs & HF_ONES;

@@ -279,23 +279,29 @@ static NOINLINE void tile_argmax_bare(const struct job *job, struct worker *w,
     }
 }
 
+static void tile_best_two(const struct job *job, struct worker *w, const struct pack *p,
+                          int tested) {
+#if TILE_HAS_I16
+    if (job->i16) {
+        (tested ? i16_argmax_guarded : job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
+        return;
+    }
+#endif
+    if (tested)
+        tile_argmax_guarded(job, w, p);
+    else if (job->guard.weighted)
+        weighted_sweep(job, w, p, 0);
+    else
+        tile_argmax_bare(job, w, p);
+}
+
 /* Scores of all rows of the block and all centroids of the pack: the best two of each row. */
 static void tile_argmax(const struct job *job, struct worker *w, const struct pack *p) {
     const int tested = job->guard.scores && guard_tests(job, w);
     struct pack bare;
     if (job->guard.scores && !tested)
         p = guard_bare(p, &bare);
-#if TILE_HAS_I16
-    if (job->i16)
-        (tested ? i16_argmax_guarded : job->i16_own ? i16_argmax_own : i16_argmax_all)(job, w, p);
-    else
-#endif
-        if (tested)
-        tile_argmax_guarded(job, w, p);
-    else if (job->guard.weighted)
-        weighted_sweep(job, w, p, 0);
-    else
-        tile_argmax_bare(job, w, p);
+    tile_best_two(job, w, p, tested);
     if (job->guard.share > 1 && !tested)
         guard_untested(job, w, p);
 }
