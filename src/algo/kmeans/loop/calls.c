@@ -27,7 +27,7 @@ struct hf_assign_args hf_lloyd_args(const struct hf_fit *fit, const hf_array *pa
                                   .packed_first = first,
                                   .labels = fit->labels.host + first,
                                   .stats = stats};
-    if (fit->work.labelled)
+    if (fit->work.labelled && (fit->ledger.block || !hf_ctx_is_host(fit->problem.ctx)))
         args.before = hf_centers(&fit->problem, fit->centers.previous);
     if (bounds) {
         *own = *bounds;

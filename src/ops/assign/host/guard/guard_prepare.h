@@ -45,6 +45,8 @@ static void guard_begin_call(struct job *job, const struct hf_call *call) {
     g->turn = (uint32_t)a->turn;
     if (call->scheme == HF_SCHEME_SAMPLED || (g->before && a->turn > 0))
         g->share = GUARD_SHARE;
+    if (g->share > 1 && a->turn == 0) /* calls that count no turns take another share each, too */
+        g->turn = (uint32_t)(__atomic_load_n(&call->slot->checked, __ATOMIC_RELAXED) >> GUARD_RUN);
     g->words = (g->scores || g->share > 1) && guard_checks(g, HF_FAULT_OPERAND);
 }
 
