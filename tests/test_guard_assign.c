@@ -188,6 +188,7 @@ static void keep_rows(hf_context *ctx, const hf_kmeans_result *plain) {
     int32_t first[ROWS];
     int kept = 0;
     int silent = 0;
+    int seen = 0;
     (void)plain;
     opts.init = HF_INIT_GIVEN;
     opts.centroids = &from;
@@ -215,10 +216,12 @@ static void keep_rows(hf_context *ctx, const hf_kmeans_result *plain) {
         hf_dev_fault_remove(&proof);
         kept += proof.altered > 0;
         silent += !same(&right, &r);
+        seen += r.faults.rolled_back > 0;
         if (same(&right, &r) && r.faults.rolled_back > 0)
             assert_true(r.faults.repaired > 0);
         hf_kmeans_result_clear(&r);
     }
+    assert_true(kept > 0 && seen > 0);
     if (silent * 2 > kept)
         fail_msg("%s: %d of %d rows that were kept changed the result", right.kernel_assign, silent,
                  kept);

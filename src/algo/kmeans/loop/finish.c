@@ -235,11 +235,12 @@ static hf_status check_inertia(const struct finish *f) {
 }
 
 /* Rows that stay packed are those that were packed: any of the iterations may have used a wrong
- * one. A last assignment looks by itself. */
+ * one. Before a last assignment, which may pack them anew in another form. */
 static hf_status check_packed(const struct finish *f) {
     hf_context *ctx = f->fit->problem.ctx;
     struct hf_assign_packed *packed = f->fit->work.packed;
-    if (!f->fresh || !packed || !f->fit->ledger.block || !hf_guard_checks(ctx, HF_FAULT_OPERAND))
+    if (!packed || !packed->summed || !f->fit->ledger.block ||
+        !hf_guard_checks(ctx, HF_FAULT_OPERAND))
         return HF_OK;
     hf_guard_checked(ctx, HF_FAULT_OPERAND, packed->filled);
     if (hf_assign_packed_right(hf_ctx_pool(ctx), packed))
@@ -323,6 +324,7 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     if (f.bounds && !f.bounds->valid)
         f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
+    HF_TRY(check_packed(&f));
     if (verify)
         HF_TRY(verify_sums(fit));
     if (fit->ledger.device)
@@ -339,7 +341,6 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(f.moves ? check_moves(&f) : fit->ledger.device ? check_book(&f) : count_sizes(&f));
     HF_TRY(check_confirmed(&f, labels));
-    HF_TRY(check_packed(&f));
     HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);
     return HF_OK;
