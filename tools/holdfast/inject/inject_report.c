@@ -210,10 +210,8 @@ int inject_report_write(const struct inject_report *r) {
     text_files_end(&texts, "report.md");
     out = text_files_begin(&texts);
     json_t *root = inject_report_json(r);
-    if (out) {
-        json_dumpf(root, out, JSON_INDENT(2));
-        fputc('\n', out);
-    }
+    if (out && (json_dumpf(root, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
+        texts.code = tool_fail(texts.ctx, HF_E_NOMEM, STAGE_WRITE);
     json_decref(root);
     text_files_end(&texts, "report.json");
     return text_files_close(&texts);
