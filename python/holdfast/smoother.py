@@ -78,6 +78,7 @@ class Smoother:
         self._context = self._relax = 0
         self._process = os.getpid()
         self.matrix = _Matrix(A)
+        self._borrowed: Any = None
         self.shape = self.matrix.shape
         self.dtype = _F64
         self.iterations = iterations
@@ -198,10 +199,11 @@ class Smoother:
             raise errors.InvalidArgumentError(
                 "A has another pattern than the matrix before: make a new smoother"
             )
+        self._borrowed = (self._borrowed, matrix)  # which of them it reads after a failure is open
         status = lib.hf_relax_update_values(relax, _addressof(matrix.struct))
         if status:
             raise _library.fail(status, self._context)
-        self.matrix = matrix
+        self.matrix, self._borrowed = matrix, None
         return self
 
     def matvec(self, b: Any) -> Any:
