@@ -43,13 +43,13 @@ static void after_fork(void) {
 static void choose_guard(void) {
     static const hf_guard choice[] = {HF_GUARD_OFF, HF_GUARD_DETECT, HF_GUARD_CORRECT};
     const char *const text = getenv("HF_BLAS_GUARD");
-    for (size_t i = 0; text != NULL && i < sizeof choice / sizeof *choice; i++)
+    if (text == NULL || *text == '\0')
+        return;
+    for (size_t i = 0; i < sizeof choice / sizeof *choice; i++)
         if (strcmp(text, hf_guard_name(choice[i])) == 0) {
             guard = choice[i];
             return;
         }
-    if (text == NULL)
-        return;
     (void)fprintf(stderr, "holdfast_blas: HF_BLAS_GUARD is off, detect or correct, not \"%s\"\n",
                   text);
     abort();
