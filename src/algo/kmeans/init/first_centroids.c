@@ -60,7 +60,7 @@ static hf_status make(void *user, int turn) {
     const bool elsewhere = guard->elsewhere;
     hf_status status = HF_OK;
     s->turn = turn;
-    /* Devices have one kernel of each op: there the second turn is the same work at another time. */
+    /* Devices have one kernel of each op: their second turn is the same work at another time. */
     guard->elsewhere = elsewhere || (turn % 2 == 1 && hf_ctx_is_host(problem->ctx));
     if (problem->opts.init == HF_INIT_GIVEN)
         take_given(problem, &fit->centers);
@@ -81,10 +81,8 @@ static uint64_t sign(const void *user) {
 }
 
 static hf_status make_checked(struct starting *s) {
-    static const struct hf_repeated work = {.fault = HF_FAULT_START,
-                                            .run = make,
-                                            .sign = sign,
-                                            .what = "the first centroids"};
+    static const struct hf_repeated work = {
+        .fault = HF_FAULT_START, .run = make, .sign = sign, .what = "the first centroids"};
     const struct hf_fit_problem *problem = &s->fit->problem;
     hf_context *ctx = problem->ctx;
     const bool given = problem->opts.init == HF_INIT_GIVEN;
