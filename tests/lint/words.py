@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Text of the tree: the SPDX line, length of lines and files, words that have no place here, and links of pages."""
+"""Text of the tree: the SPDX line, length of lines and files, words that have no place here, links of pages and
+results that they name."""
 import os
 import re
 
@@ -27,6 +28,7 @@ EXEMPT = ("docs/", "CHANGELOG.md", "README.md", "tests/lint/words.py", "bench/")
 
 
 LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)")
+RESULTS = re.compile(r"(?<![\w.-])(?:bench/results/)?([a-z][\w-]*-20\d{6}[\w-]*\.(?:txt|tsv|json|md))\b")
 
 
 def anchors(path):
@@ -44,6 +46,14 @@ def links(path):
             yield f"{path}:{line_of(content, match.start())}: no file {name}"
         elif anchor and target.endswith(".md") and anchor not in anchors(target):
             yield f"{path}:{line_of(content, match.start())}: {target} has no heading #{anchor}"
+
+
+def results(path, there):
+    """A file of results that a page names is in the tree; git would leave a new one out."""
+    content = text(path)
+    for match in RESULTS.finditer(content):
+        if match.group(1) not in there:
+            yield f"{path}:{line_of(content, match.start())}: no file bench/results/{match.group(1)}"
 
 
 def line_of(content, position):
@@ -77,12 +87,15 @@ def check(path):
 def main():
     texts = files(*CODE, ".md", ".txt", ".json", ".in", ".1", "Makefile")
     texts = [p for p in texts if not p.startswith("tests/data/") and "/corpus/" not in p]
+    there = {p.split("/")[-1] for p in files(".txt", ".tsv", ".json", ".md", under=("bench/results/",))}
     names = {}
     problems = []
     for path in texts:
         problems += check(path)
         if path.endswith(".md"):
             problems += links(path)
+        if path.endswith(".md") and not path.startswith("bench/results/"):
+            problems += results(path, there)
         if path.endswith((".c", ".h")):
             names.setdefault(path.split("/")[-1], []).append(path)
     for name, paths in sorted(names.items()):
