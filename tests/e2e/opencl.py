@@ -238,7 +238,7 @@ def a_device_that_is_lost():
     args = [SIFT, "-k", 10, "--tol", 0, "--max-iter", 8]
     whole, end, checkpoint = scratch("whole"), scratch("end"), scratch("lost.hfc")
     fit(*args, "--device", "cpu", out=whole)
-    for at in (1, 40, 100):
+    for at in (1, 40, 180):
         result = holdfast("kmeans", *args, "--device", "opencl", "--checkpoint", checkpoint, "--every", 1,
                           code=FAILED, env={"HF_OPENCL_LIBRARY": library, "LOSE_AT": str(at)})
         check("CL_OUT_OF_RESOURCES" in result.err, result)
