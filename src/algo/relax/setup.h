@@ -263,9 +263,6 @@ hf_status hf_relax_make_coarse(hf_relax *relax);
 /* spectrum.c: lambda_min, lambda_max of M^-1 A by `steps` Lanczos steps, fewer once they settle.
  * What the first `smooth` of them tell goes to smooth_min, smooth_max; 0: nothing does. */
 hf_status hf_relax_make_spectrum(hf_relax *relax, int steps, int smooth);
-/* Extreme eigenvalues of a symmetric tridiagonal matrix. */
-void hf_relax_extremes(const double *diagonal, const double *beside, int n, double *least,
-                       double *most);
 /* choose.c: the method of HF_RELAX_AUTO, and options that the method and the matrix decide; what
  * the method needs of blocks and factors; what of them depends on the spectrum. */
 hf_status hf_relax_choose(hf_relax *relax);

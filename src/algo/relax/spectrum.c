@@ -23,8 +23,9 @@ static int count_below(const double *diagonal, const double *beside, int n, doub
 }
 
 #define BISECTIONS 60
-void hf_relax_extremes(const double *diagonal, const double *beside, int n, double *least,
-                       double *most) {
+/* Extreme eigenvalues of a symmetric tridiagonal matrix. */
+static void extremes(const double *diagonal, const double *beside, int n, double *least,
+                     double *most) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < n; i++) {
         const double radius = (i > 0 ? fabs(beside[i - 1]) : 0) + (i + 1 < n ? fabs(beside[i]) : 0);
@@ -55,7 +56,7 @@ void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double
     *least = 0;
     *most = 0;
     if (n > 0)
-        hf_relax_extremes(diagonal, beside, n, least, most);
+        extremes(diagonal, beside, n, least, most);
 }
 
 #define LOOK_EVERY 10 /* steps between two looks at the eigenvalues */

@@ -90,7 +90,8 @@ static hf_status add_coarse(struct hf_relax_work *w, const double *r, double sca
     return queue(w->relax, HF_CALL_COARSE, HF_OP_COARSE, &args);
 }
 
-hf_status hf_relax_precondition(struct hf_relax_work *w, const double *r, double *z) {
+/* z = M^-1 r for the preconditioner of CG and Chebyshev. */
+static hf_status precondition(struct hf_relax_work *w, const double *r, double *z) {
     const hf_relax *relax = w->relax;
     if (relax->opts.precond == HF_PRECOND_BLOCKS) {
         HF_TRY(solve_patches(w, r, 1, false, z));
@@ -252,7 +253,7 @@ static hf_status step_schwarz(struct hf_relax_work *w, double limit, double *squ
 /* The next direction: p = z + beta p for z = M^-1 r. */
 static hf_status turn(struct hf_relax_work *w) {
     double product = 0;
-    HF_TRY(hf_relax_precondition(w, w->r, w->z));
+    HF_TRY(precondition(w, w->r, w->z));
     const struct hf_axpy_args args = {.n = w->relax->m.n, .y = w->z, .w = w->r, .dot = &product};
     HF_TRY(queue(w->relax, HF_CALL_AXPY, HF_OP_AXPY, &args));
     const double beta = w->made == 0 ? 0 : product / w->product;
@@ -312,7 +313,7 @@ static hf_status step_chebyshev_blocks(struct hf_relax_work *w, double limit, do
     HF_TRY(residual(w, square));
     if (*square <= limit)
         return HF_OK;
-    HF_TRY(hf_relax_precondition(w, w->r, w->z));
+    HF_TRY(precondition(w, w->r, w->z));
     next_factors(w, &alpha, &beta);
     w->made++;
     HF_TRY(combine(w, alpha, w->z, beta, w->p));

@@ -57,7 +57,4 @@ static inline void hf_relax_note_takeover(hf_relax_faults *faults, const hf_rela
 /* Eigenvalue estimates from the coefficients that CG noted (spectrum.c); 0 where there are none. */
 void hf_relax_read_spectrum(const struct hf_relax_work *w, double *least, double *most);
 
-/* z = M^-1 r for the preconditioner of CG and Chebyshev. */
-hf_status hf_relax_precondition(struct hf_relax_work *w, const double *r, double *z);
-
 #endif

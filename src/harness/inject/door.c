@@ -34,7 +34,9 @@ static isa_tables *const struck[HF_ISA_COUNT] = {
 #undef ISA
 };
 
-const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op) {
+/* The kernel that is compiled from the same source with HF_INJECT; the kernel itself where there is
+ * none. *op: of the kernel; -1: it is in no table. */
+static const struct hf_kernel *struck_kernel(const struct hf_kernel *kernel, int *op) {
     for (int isa = 0; isa < HF_ISA_COUNT; isa++)
         for (int o = 0; shipped[isa] && o < HF_OP_COUNT; o++) {
             const struct hf_kernel_table *table = (*shipped[isa])[o];
@@ -300,7 +302,7 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
     int op;
     if (mode == HF_INJECT_OFF)
         return kernel->run(call);
-    const struct hf_kernel *twin = hf_struck_kernel(kernel, &op);
+    const struct hf_kernel *twin = struck_kernel(kernel, &op);
     if (op < 0)
         op = hf_device_kernel_op(kernel);
     if (op == HF_OP_LANES && kernel->device == HF_DEV_CUDA && has_lane(in))

@@ -81,10 +81,6 @@ bool hf_place_is_workspace(int op, int place);
 /* The rows of a call, if the op has rows. */
 const hf_array *hf_place_rows(int op, const void *args);
 
-/* The kernel that is compiled from the same source with HF_INJECT; the kernel itself where there is
- * none. *op: of the kernel; -1: it is in no table. (door.c) */
-const struct hf_kernel *hf_struck_kernel(const struct hf_kernel *kernel, int *op);
-
 enum hf_inject_mode { HF_INJECT_OFF, HF_INJECT_PLANTED, HF_INJECT_COUNTING, HF_INJECT_STREAM };
 
 /* Faults that are chosen while calls run. */

@@ -30,9 +30,6 @@ struct hf_sums_pass {
     double *col, *col_size;             /* [cols] out; likewise */
 };
 
-/* The same of the transpose, if that has its rows in one piece. */
-struct hf_sums_pass hf_sums_by_rows(const struct hf_sums_pass *pass);
-
 /* On the CPU; in memory of the context's device, where they are added to what is in the arrays. */
 hf_status hf_gemm_sums(hf_context *ctx, const struct hf_sums_pass *pass);
 hf_status hf_gemm_sums_there(hf_context *ctx, const struct hf_sums_pass *pass);
