@@ -90,6 +90,67 @@ static void with_weights_and_directions(void **state) {
                                             .n_init = 2});
 }
 
+/* ---- a start that fails in its second turn */
+
+struct fragile {
+    const struct problem *p;
+    int64_t chosen; /* as far as the first turn has come */
+    int again;      /* calls about the second turn */
+};
+
+static hf_status read_until_again(void *user, int64_t first, int64_t count, void *dst,
+                                  char *message, size_t message_bytes) {
+    const struct fragile *f = user;
+    if (f->again > 1) {
+        snprintf(message, message_bytes, "the cable is loose");
+        return HF_E_IO;
+    }
+    return read_rows((void *)f->p, first, count, dst, message, message_bytes);
+}
+
+static int see_turns(void *user, int restart, int iteration, const hf_kmeans_iteration *it,
+                     int64_t done, int64_t total) {
+    struct fragile *f = user;
+    (void)restart, (void)it;
+    f->again += iteration == 0 && f->chosen == total - 1 && done == total - 1;
+    f->chosen = done;
+    return 0;
+}
+
+/* What the first turn chose is not lost with the second. */
+static void second_turn_fails(void **state) {
+    (void)state;
+    static const struct form form = {"fails", 3000, 1500, 20, 0};
+    struct problem p = make(&form);
+    hf_context *ctx = open_context(2, (uint64_t)9 << 20); /* rows are read again and again */
+    struct fragile f = {.p = &p};
+    const hf_source source = {form.n, form.d, HF_F32, read_until_again, &f};
+    struct cut none = {.restart = -1}, rest = none;
+    hf_kmeans_opts o = {.k = form.k, .seed = 4, .max_iter = 3, .progress = cut_there};
+    hf_kmeans_result whole = {0}, r = {0};
+    o.progress_user = &none;
+    FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &whole));
+    o.checkpoint = start_path();
+    o.progress = see_turns;
+    o.progress_user = &f;
+    assert_int_equal(hf_kmeans_fit_source(ctx, &source, &o, &r), HF_E_IO);
+    assert_int_equal(access(start_path(), F_OK), 0);
+    f.again = 0;
+    o.resume = start_path();
+    o.checkpoint = NULL;
+    o.progress = cut_there;
+    o.progress_user = &rest;
+    FIT_OK(ctx, hf_kmeans_fit_source(ctx, &source, &o, &r));
+    expect_same(&whole, &r, "after a failure");
+    if (rest.calls > none.calls - form.k / 2)
+        fail_msg("%d calls in all, %d after the failure", none.calls, rest.calls);
+    unlink(start_path());
+    hf_kmeans_result_clear(&whole);
+    hf_kmeans_result_clear(&r);
+    hf_context_destroy(ctx);
+    problem_free(&p);
+}
+
 /* A fit from the centroids that hf_kmeans_seed() gives is the fit that chooses them itself. */
 static void seeds_alone(void **state) {
     (void)state;
@@ -138,6 +199,7 @@ static void seeds_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ways), cmocka_unit_test(with_weights_and_directions),
-        cmocka_unit_test(seeds_alone), cmocka_unit_test(seeds_refused)};
+        cmocka_unit_test(second_turn_fails), cmocka_unit_test(seeds_alone),
+        cmocka_unit_test(seeds_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,8 @@ static void save_start(void *user) {
     s->cost = s->saved - now;
 }
 
-/* One that is cancelled leaves what it has. */
+/* One that is cancelled, or fails, leaves what it has: it is made twice, and only the first turn is
+ * saved now and then. Where it came out wrong, that may be wrong as well, and is forgotten. */
 static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
                             const struct hf_restart *best) {
     struct start start = {.fit = fit, .run = run, .best = best, .saved = hf_now_s()};
@@ -65,7 +66,9 @@ static hf_status start_from(struct hf_fit *fit, struct hf_restart *run,
     fit->saves.log.user = &start;
     const hf_status status = hf_device_ledger_blame(fit, hf_fit_start(fit, run->number));
     run->cancelled = status == HF_E_CANCELLED;
-    if (run->cancelled && (fit->saves.log.count > 0 || best->number >= 0))
+    if (status == HF_E_CORRUPT)
+        fit->saves.log.count = fit->saves.log.at = 0;
+    if (status != HF_OK && (fit->saves.log.count > 0 || (run->cancelled && best->number >= 0)))
         hf_checkpoint_write(fit, run, best);
     fit->saves.log.save = NULL;
     return status;
