@@ -139,6 +139,8 @@ def what_is_refused():
     check("there is no 'kmean'" in holdfast("inject", "kmean", CITIES, code=USAGE).err, "another subject")
     check("both" in holdfast(*FIT[:4], CITIES, code=USAGE).err, "two data")
     holdfast("inject", "kmeans", scratch("missing.npy"), code=INPUT)
+    check("-k 200,000: there are" in holdfast("inject", "kmeans", CITIES, "-k", 200000, code=INPUT).err, "rows")
+    holdfast("inject", "kmeans", "--synthetic", "blobs", "--rows", 100, "-k", 101, code=USAGE)
     file = chain("file.mtx")
     for folder in (file, file + "/in"):
         holdfast(*FIT, "--faults", 1, "-o", folder, code=FAILED)

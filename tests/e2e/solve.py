@@ -275,7 +275,9 @@ def refused():
             ([easy(), "--overlap", "2", "--method", "jacobi"], USAGE, ["--method schwarz"]),
             ([easy(), "--coarse", "on", "--method", "async"], USAGE, ["--method schwarz"]),
             ([easy(), "--spares", "1", "--method", "async"], USAGE, ["--timing free"]),
-            ([easy(), "--devices", "cpu,,cpu"], INPUT, ["--devices has a name"]),
+            *(([easy(), "--devices", names], USAGE, ["--devices"])
+              for names in ("", "cpu,,cpu", "cpu,", "cpux", "banana", "cuda:x,cuda:1", "cpu:", "cpu,cuda:0")),
+            ([easy(), "--devices", "cpu:7"], RESOURCES, ["cpu:7", "--devices"]),
             ([easy(), "--method", "gauss-seidel", "--one-launch", "on"], RESOURCES, ["leave --one-launch out"]),
             ([write_mtx("large.mtx", 10000, grid(100, 4.0)), "--memory", "1M"], RESOURCES, ["--memory"])):
         result = holdfast("solve", *args, code=code)

@@ -341,6 +341,11 @@ int inject_kmeans(int argc, char **argv) {
     int code = load(&job);
     if (code != EXIT_DONE)
         return code;
+    if (o->fit.k > job.x.rows) {
+        tool_error("inject kmeans: -k %s: there are %s rows", tool_count_text(o->fit.k),
+                   tool_count_text(job.x.rows));
+        return o->data ? EXIT_INPUT : EXIT_USAGE;
+    }
     job.started = job.drawn = tool_now();
     job.terminal = isatty(STDERR_FILENO);
     o->campaign.x = &job.x;

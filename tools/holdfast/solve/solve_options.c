@@ -191,6 +191,23 @@ static bool set_number(struct solve_options *o, struct argp_state *state, int ke
     }
 }
 
+/* One kind of device, with numbers or without: whether they are there, the library says. */
+static const char *device_names(const struct argp_state *state, const char *names) {
+    const size_t kind = strncmp(names, "cuda", 4) == 0 ? 4 : 3;
+    for (const char *at = names;; at++) {
+        const bool same = strncmp(at, kind == 4 ? "cuda" : "cpu", kind) == 0;
+        const size_t length = strcspn(at, ",");
+        const size_t digits = same && at[kind] == ':' ? strspn(at + kind + 1, "0123456789") : 0;
+        if (!same || length != kind + (digits > 0 ? 1 + digits : 0))
+            argp_error(state,
+                       "--devices %s: give cuda:0,cuda:1 and the like, or the cpu several times",
+                       names);
+        at += length;
+        if (*at == '\0')
+            return names;
+    }
+}
+
 static bool set_file(struct solve_options *o, struct argp_state *state, int key, char *arg) {
     switch (key) {
     case 'b':
@@ -212,7 +229,7 @@ static bool set_file(struct solve_options *o, struct argp_state *state, int key,
         o->context.device = arg;
         return true;
     case KEY_DEVICES:
-        o->relax.devices = arg;
+        o->relax.devices = device_names(state, arg);
         return true;
     case KEY_JSON:
         o->json = true;
