@@ -84,9 +84,42 @@ static void guarded_products_are_repaired(void **state) {
         }
 }
 
+/* Products of a batch add to what C was, each to its own, and leave the gaps. */
+static void guarded_batches_keep_gaps(void **state) {
+    (void)state;
+    enum { M = 37, N = 41, K = 30, LD = N + 5, STRIDE = M * LD + 3, BATCH = 3 };
+    static float c[2][BATCH * STRIDE];
+    hf_gemm_args args = {.m = M,
+                         .n = N,
+                         .k = K,
+                         .batch = BATCH,
+                         .stride_a = (int64_t)M * K,
+                         .stride_b = (int64_t)K * N,
+                         .stride_c = STRIDE,
+                         .ldc = LD,
+                         .dtype = HF_F32,
+                         .alpha = 1,
+                         .beta = 0.5,
+                         .a = a_mem,
+                         .b = b_mem,
+                         .c = c[0]};
+    hf_gemm_faults found;
+    fill(a_mem, HF_F32, (int64_t)BATCH * M * K, 3);
+    fill(b_mem, HF_F32, (int64_t)BATCH * K * N, 4);
+    fill(c[0], HF_F32, (int64_t)BATCH * STRIDE, 5);
+    memcpy(c[1], c[0], sizeof c[0]);
+    assert_int_equal(hf_gemm(ctx, &args, NULL), HF_OK);
+    args.c = c[1];
+    assert_int_equal(hf_gemm_guarded(ctx, &args, HF_GUARD_DETECT, &found, NULL), HF_OK);
+    assert_memory_equal(c[1], c[0], sizeof c[0]);
+    assert_int_equal(found.lines, BATCH * (M + N));
+    assert_int_equal(found.suspected, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(guarded_products_are_repaired),
+        cmocka_unit_test(guarded_batches_keep_gaps),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

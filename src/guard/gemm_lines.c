@@ -19,9 +19,38 @@ static void put(const struct gemm_lines *l, void *p) {
         hf_free(p);
 }
 
-static size_t span_of_c(const hf_gemm_args *args) {
-    return (size_t)((args->batch - 1) * args->stride_c + (args->m - 1) * args->ldc + args->n) *
-           hf_dtype_bytes(args->dtype_c);
+static size_t product_bytes(const hf_gemm_args *args) {
+    return (size_t)args->m * (size_t)args->n * hf_dtype_bytes(args->dtype_c);
+}
+
+struct gemm_place hf_gemm_lines_c(const struct gemm_lines *l) {
+    const hf_gemm_args *args = l->args;
+    const int64_t first = l->number * args->stride_c;
+    return (struct gemm_place){(char *)args->c + (size_t)first * hf_dtype_bytes(args->dtype_c),
+                               args->ldc};
+}
+
+struct gemm_place hf_gemm_lines_before(const struct gemm_lines *l) {
+    return (struct gemm_place){l->before + (size_t)l->number * product_bytes(l->args), l->args->n};
+}
+
+/* C as it is, without what lies between its rows. */
+static hf_status keep_c(struct gemm_lines *l) {
+    const hf_gemm_args *args = l->args;
+    const size_t each = hf_dtype_bytes(args->dtype_c);
+    hf_status status = HF_OK;
+    for (l->number = 0; status == HF_OK && l->number < args->batch; l->number++) {
+        const struct gemm_place from = hf_gemm_lines_c(l), to = hf_gemm_lines_before(l);
+        const struct hf_row_copy copy = {.dst = to.data,
+                                         .src = from.data,
+                                         .dst_step = (size_t)to.ld * each,
+                                         .src_step = (size_t)from.ld * each,
+                                         .row_bytes = (size_t)args->n * each,
+                                         .rows = args->m};
+        status = hf_ctx_check(l->ctx, l->ctx->device->copy_rows(l->ctx->stream, &copy));
+    }
+    l->number = 0;
+    return status;
 }
 
 /* Those of lines: six arrays of the rows, six of the columns. */
@@ -50,11 +79,11 @@ hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     l->sums = get(l, all * sizeof *l->sums);
     l->sums_here = l->there ? hf_alloc(lines * sizeof *l->sums) : l->sums;
     if (args->beta != 0)
-        l->before = get(l, span_of_c(args));
+        l->before = get(l, (size_t)args->batch * product_bytes(args));
     if (!l->again || !l->here[0] || !l->here[1] || !l->sums || !l->sums_here ||
         (args->beta != 0 && !l->before))
         return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
-    return l->before ? hf_ctx_copy(l->ctx, l->before, args->c, span_of_c(args)) : HF_OK;
+    return l->before ? keep_c(l) : HF_OK;
 }
 
 void hf_gemm_lines_close(struct gemm_lines *l) {
@@ -103,19 +132,18 @@ static hf_status sum_operands(const struct gemm_lines *l, double *between) {
     return HF_OK;
 }
 
-static hf_status sum_c(const struct gemm_lines *l, const char *c, bool old) {
+static hf_status sum_c(const struct gemm_lines *l, bool old) {
     const hf_gemm_args *args = l->args;
     const struct line_arrays rows = cut(l->sums, args->m);
     const struct line_arrays cols = cut(l->sums + 6 * args->m, args->n);
-    const struct hf_sums_pass pass = {
-        .m = {c + l->number * args->stride_c * (int64_t)hf_dtype_bytes(args->dtype_c),
-              args->dtype_c, args->ldc, 1},
-        .rows = args->m,
-        .cols = args->n,
-        .row = old ? rows.old : rows.found,
-        .row_size = old ? rows.old_size : rows.found_size,
-        .col = old ? cols.old : cols.found,
-        .col_size = old ? cols.old_size : cols.found_size};
+    const struct gemm_place c = old ? hf_gemm_lines_before(l) : hf_gemm_lines_c(l);
+    const struct hf_sums_pass pass = {.m = {c.data, args->dtype_c, c.ld, 1},
+                                      .rows = args->m,
+                                      .cols = args->n,
+                                      .row = old ? rows.old : rows.found,
+                                      .row_size = old ? rows.old_size : rows.found_size,
+                                      .col = old ? cols.old : cols.found,
+                                      .col_size = old ? cols.old_size : cols.found_size};
     return make(l, &pass);
 }
 
@@ -147,8 +175,8 @@ hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect) {
     const size_t lines = line_numbers(l->args);
     *suspect = true;
     if (l->before)
-        HF_TRY(sum_c(l, l->before, true));
-    HF_TRY(sum_c(l, l->args->c, false));
+        HF_TRY(sum_c(l, true));
+    HF_TRY(sum_c(l, false));
     if (!l->there)
         return HF_OK;
     HF_TRY(look_there(l, suspect));

@@ -11,7 +11,7 @@ struct gemm_lines {
     hf_context *ctx;
     const hf_gemm_args *args; /* checked and complete */
     bool there;               /* the matrices lie in memory of the device */
-    char *before;             /* where C lies, as it was; NULL: beta is 0 */
+    char *before;             /* where C lies, as it was, without gaps; NULL: beta is 0 */
     char *again;              /* there: room for a line computed again */
     char *here[2];            /* room for two lines in memory of the host */
     double *sums;             /* all sums, where the matrices lie; */
@@ -27,6 +27,14 @@ struct gemm_lines {
 /* Memory, and a copy of C if beta wants it. close() frees what there is. */
 hf_status hf_gemm_lines_open(struct gemm_lines *l);
 void hf_gemm_lines_close(struct gemm_lines *l);
+
+/* C of product l->number, and of the copy from before. */
+struct gemm_place {
+    char *data;
+    int64_t ld;
+};
+struct gemm_place hf_gemm_lines_c(const struct gemm_lines *l);
+struct gemm_place hf_gemm_lines_before(const struct gemm_lines *l);
 
 /* The sums of product l->number: what A and B make of them, without a wait for the device; what C
  * is, and whether some line may not be plausible: if not, they may stay on the device. */

@@ -50,11 +50,10 @@ static hf_gemm_args line_call(const struct gemm_lines *l, const struct line *lin
 }
 
 /* Between a line of C, or of its copy from before, and memory of its own without gaps. */
-static hf_status move_line(const struct gemm_lines *l, const struct line *line, char *of, char *own,
-                           bool out) {
-    const int64_t bytes = (int64_t)hf_dtype_bytes(l->args->dtype_c), ld = l->args->ldc;
-    const int64_t first = l->number * l->args->stride_c;
-    char *const begin = of + (first + (line->column ? line->i : line->i * ld)) * bytes;
+static hf_status move_line(const struct gemm_lines *l, const struct line *line,
+                           struct gemm_place of, char *own, bool out) {
+    const int64_t bytes = (int64_t)hf_dtype_bytes(l->args->dtype_c), ld = of.ld;
+    char *const begin = of.data + (line->column ? line->i : line->i * ld) * bytes;
     const struct hf_row_copy copy = {.dst = out ? begin : own,
                                      .src = out ? own : begin,
                                      .dst_step = (size_t)(line->column && out ? ld * bytes : bytes),
@@ -96,9 +95,9 @@ static hf_status confirm(struct gemm_lines *l, const struct line *line) {
     const hf_gemm_args one = line_call(l, line);
     int64_t wrong = 0;
     if (l->before != NULL)
-        HF_TRY(move_line(l, line, l->before, l->again, false));
+        HF_TRY(move_line(l, line, hf_gemm_lines_before(l), l->again, false));
     HF_TRY(hf_run_kernel(l->ctx, HF_OP_GEMM, l->twin, &one));
-    HF_TRY(move_line(l, line, l->args->c, l->here[0], false));
+    HF_TRY(move_line(l, line, hf_gemm_lines_c(l), l->here[0], false));
     HF_TRY(hf_ctx_copy(l->ctx, l->here[1], l->again, all));
     for (int64_t j = 0; j < line->length; j++)
         wrong += memcmp(l->here[0] + (size_t)j * bytes, l->here[1] + (size_t)j * bytes, bytes) != 0;
@@ -110,7 +109,7 @@ static hf_status confirm(struct gemm_lines *l, const struct line *line) {
     }
     if (l->guard == HF_GUARD_DETECT)
         return say_wrong(l, line, wrong);
-    HF_TRY(move_line(l, line, l->args->c, l->again, true));
+    HF_TRY(move_line(l, line, hf_gemm_lines_c(l), l->again, true));
     l->faults->repaired += wrong;
     if (!is_right_now(l, line))
         return hf_ctx_fail(l->ctx, HF_E_CORRUPT,
