@@ -116,10 +116,75 @@ static void guarded_batches_keep_gaps(void **state) {
     assert_int_equal(found.suspected, 0);
 }
 
+/* A tile that nobody computed is wrong in many rows, and computed again with all of the product. */
+static void a_dropped_tile_is_repaired(void **state) {
+    (void)state;
+    enum { M = 90, N = 80, K = 300 };
+    hf_gemm_signatures sign = {.plant = HF_GEMM_PLANT_DROPPED, .plant_at = (40 * N + 40) * 32};
+    hf_gemm_args args = {
+        .m = M, .n = N, .k = K, .dtype = HF_F32, .alpha = 1, .a = a_mem, .b = b_mem, .c = whole};
+    hf_gemm_faults found;
+    fill(a_mem, HF_F32, (int64_t)M * K, 3);
+    fill(b_mem, HF_F32, (int64_t)K * N, 4);
+    assert_int_equal(hf_gemm(ctx, &args, NULL), HF_OK);
+    memset(part, 0, sizeof(float) * M * N);
+    args.c = part;
+    args.signatures = &sign;
+    const hf_status status = hf_gemm_guarded(ctx, &args, HF_GUARD_CORRECT, &found, NULL);
+    if (status == HF_E_UNSUPPORTED)
+        skip();
+    assert_int_equal(status, HF_OK);
+    assert_memory_equal(part, whole, sizeof(float) * M * N);
+    assert_true(found.confirmed > 1 && found.row >= 0 && found.row <= 40);
+    assert_true(found.repaired > found.confirmed);
+}
+
+/* NaN and infinities reach every row and column: the product is computed again as a whole, not line
+ * by line, and a fault in the rest of it is still found. The gaps of C are nobody's. */
+static void guarded_products_may_have_nan(void **state) {
+    (void)state;
+    enum { M = 90, N = 80, K = 300, LD = N + 7 };
+    static float c[2][M * LD];
+    hf_gemm_signatures sign = {.plant = HF_GEMM_PLANT_SUM, .plant_at = (7 * N + 30) * 32 + 30};
+    hf_gemm_args args = {.m = M,
+                         .n = N,
+                         .k = K,
+                         .ldc = LD,
+                         .dtype = HF_F32,
+                         .alpha = 1,
+                         .beta = 0.5,
+                         .a = a_mem,
+                         .b = b_mem,
+                         .c = c[0]};
+    hf_gemm_faults found;
+    fill(a_mem, HF_F32, (int64_t)M * K, 3);
+    fill(b_mem, HF_F32, (int64_t)K * N, 4);
+    ((float *)(void *)b_mem)[5 * N + 11] = NAN;
+    ((float *)(void *)a_mem)[20 * K + 9] = INFINITY;
+    fill(c[0], HF_F32, (int64_t)M * LD, 5);
+    memcpy(c[1], c[0], sizeof c[0]);
+    assert_int_equal(hf_gemm(ctx, &args, NULL), HF_OK);
+    args.c = c[1];
+    assert_int_equal(hf_gemm_guarded(ctx, &args, HF_GUARD_DETECT, &found, NULL), HF_OK);
+    assert_memory_equal(c[1], c[0], sizeof c[0]);
+    assert_int_equal(found.lines, M + N);
+    assert_int_equal(found.suspected, M + N);
+    assert_int_equal(found.confirmed, 0);
+    fill(c[1], HF_F32, (int64_t)M * LD, 5);
+    args.signatures = &sign;
+    const hf_status status = hf_gemm_guarded(ctx, &args, HF_GUARD_DETECT, &found, NULL);
+    if (status == HF_E_UNSUPPORTED)
+        skip();
+    assert_int_equal(status, HF_E_CORRUPT);
+    assert_non_null(strstr(hf_last_error(ctx), "row 7"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(guarded_products_are_repaired),
         cmocka_unit_test(guarded_batches_keep_gaps),
+        cmocka_unit_test(a_dropped_tile_is_repaired),
+        cmocka_unit_test(guarded_products_may_have_nan),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

@@ -156,7 +156,8 @@ typedef struct hf_gemm_faults {
 /* hf_gemm(), and then the sum of each row and column of C is compared with the product of A or B
  * and the sums of the other (Huang and Abraham 1984), with a bound that rounding cannot exceed; of
  * I8 it must be equal. A line that contradicts is computed again by another kernel, which gives
- * each element the same bits or proves a fault. HF_GUARD_DETECT ends with HF_E_CORRUPT then,
+ * each element the same bits or proves a fault; if more than one of 32 does, as with NaN or
+ * infinities in an operand, all of the product is. HF_GUARD_DETECT ends with HF_E_CORRUPT then,
  * HF_GUARD_CORRECT repairs the line; HF_GUARD_SAMPLED is the same; HF_GUARD_OFF: no check. Costs
  * about (m n + m k + k n) float64 additions. faults and report may be NULL. */
 HF_API hf_status hf_gemm_guarded(hf_context *ctx, const hf_gemm_args *args, hf_guard guard,

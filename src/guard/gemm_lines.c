@@ -86,8 +86,15 @@ hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     return l->before ? keep_c(l) : HF_OK;
 }
 
+bool hf_gemm_lines_whole(struct gemm_lines *l) {
+    if (l->whole == NULL)
+        l->whole = get(l, product_bytes(l->args));
+    return l->whole != NULL;
+}
+
 void hf_gemm_lines_close(struct gemm_lines *l) {
     put(l, l->before);
+    put(l, l->whole);
     put(l, l->again);
     put(l, l->sums);
     hf_free(l->here[0]);

@@ -12,6 +12,7 @@ struct gemm_lines {
     const hf_gemm_args *args; /* checked and complete */
     bool there;               /* the matrices lie in memory of the device */
     char *before;             /* where C lies, as it was, without gaps; NULL: beta is 0 */
+    char *whole;              /* there: room for a product; hf_gemm_lines_whole() */
     char *again;              /* there: room for a line computed again */
     char *here[2];            /* room for two lines in memory of the host */
     double *sums;             /* all sums, where the matrices lie; */
@@ -27,6 +28,9 @@ struct gemm_lines {
 /* Memory, and a copy of C if beta wants it. close() frees what there is. */
 hf_status hf_gemm_lines_open(struct gemm_lines *l);
 void hf_gemm_lines_close(struct gemm_lines *l);
+
+/* Room for a product without gaps in l->whole; false: there is no memory for it. */
+bool hf_gemm_lines_whole(struct gemm_lines *l);
 
 /* C of product l->number, and of the copy from before. */
 struct gemm_place {

@@ -12,6 +12,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Lines that contradict are computed again one by one, but not more of them than this part of all:
+ * a NaN in one operand reaches every line, and computing all of them one by one takes minutes. */
+#define WHOLE_SHARE 32
+
 /* A line is a row of C, or a column. */
 struct line {
     bool column;
@@ -26,24 +30,30 @@ static struct line line_of(const struct gemm_lines *l, bool column, int64_t i) {
     return (struct line){column, i, column ? args->m : args->n, hf_sums_line(of, lines, i)};
 }
 
+/* The call that computes the product alone, without gaps, into c. */
+static hf_gemm_args product_call(const struct gemm_lines *l, char *c) {
+    hf_gemm_args one = *l->args;
+    one.batch = 1;
+    one.signatures = NULL;
+    one.a = hf_gemm_view_a(l->args, l->number).data;
+    one.b = hf_gemm_view_b(l->args, l->number).data;
+    one.c = c;
+    one.ldc = one.n;
+    return one;
+}
+
 /* The call that computes a line alone into l->again. */
 static hf_gemm_args line_call(const struct gemm_lines *l, const struct line *line) {
-    hf_gemm_args one = *l->args;
+    hf_gemm_args one = product_call(l, l->again);
     const struct hf_gemm_view a = hf_gemm_view_a(l->args, l->number);
     const struct hf_gemm_view b = hf_gemm_view_b(l->args, l->number);
     const int64_t bytes = (int64_t)hf_dtype_bytes(a.dtype);
-    one.batch = 1;
-    one.signatures = NULL;
-    one.c = l->again;
-    one.a = a.data;
-    one.b = b.data;
     if (line->column) {
         one.n = 1;
         one.ldc = 1;
         one.b = (const char *)b.data + line->i * b.col * bytes;
     } else {
         one.m = 1;
-        one.ldc = l->args->n;
         one.a = (const char *)a.data + line->i * a.row * bytes;
     }
     return one;
@@ -88,17 +98,12 @@ static bool is_right_now(const struct gemm_lines *l, const struct line *line) {
     return hf_sums_plausible(&l->bound, line->length, sums);
 }
 
-/* Compute a suspected line again; other bits are a fault. */
-static hf_status confirm(struct gemm_lines *l, const struct line *line) {
+/* A line as another kernel computed it, where C lies; other bits are a fault. */
+static hf_status compare(struct gemm_lines *l, const struct line *line, char *again) {
     const size_t bytes = hf_dtype_bytes(l->args->dtype_c);
-    const size_t all = (size_t)line->length * bytes;
-    const hf_gemm_args one = line_call(l, line);
     int64_t wrong = 0;
-    if (l->before != NULL)
-        HF_TRY(move_line(l, line, hf_gemm_lines_before(l), l->again, false));
-    HF_TRY(hf_run_kernel(l->ctx, HF_OP_GEMM, l->twin, &one));
     HF_TRY(move_line(l, line, hf_gemm_lines_c(l), l->here[0], false));
-    HF_TRY(hf_ctx_copy(l->ctx, l->here[1], l->again, all));
+    HF_TRY(hf_ctx_copy(l->ctx, l->here[1], again, (size_t)line->length * bytes));
     for (int64_t j = 0; j < line->length; j++)
         wrong += memcmp(l->here[0] + (size_t)j * bytes, l->here[1] + (size_t)j * bytes, bytes) != 0;
     if (wrong == 0)
@@ -109,7 +114,7 @@ static hf_status confirm(struct gemm_lines *l, const struct line *line) {
     }
     if (l->guard == HF_GUARD_DETECT)
         return say_wrong(l, line, wrong);
-    HF_TRY(move_line(l, line, hf_gemm_lines_c(l), l->again, true));
+    HF_TRY(move_line(l, line, hf_gemm_lines_c(l), again, true));
     l->faults->repaired += wrong;
     if (!is_right_now(l, line))
         return hf_ctx_fail(l->ctx, HF_E_CORRUPT,
@@ -118,6 +123,15 @@ static hf_status confirm(struct gemm_lines *l, const struct line *line) {
                            line->column ? "column" : "row", (long long)line->i,
                            (long long)l->number);
     return HF_OK;
+}
+
+/* Compute a suspected line again. */
+static hf_status confirm(struct gemm_lines *l, const struct line *line) {
+    const hf_gemm_args one = line_call(l, line);
+    if (l->before != NULL)
+        HF_TRY(move_line(l, line, hf_gemm_lines_before(l), l->again, false));
+    HF_TRY(hf_run_kernel(l->ctx, HF_OP_GEMM, l->twin, &one));
+    return compare(l, line, l->again);
 }
 
 static hf_status check_lines(struct gemm_lines *l, bool columns) {
@@ -132,6 +146,32 @@ static hf_status check_lines(struct gemm_lines *l, bool columns) {
     return HF_OK;
 }
 
+static int64_t count_suspects(const struct gemm_lines *l) {
+    int64_t suspects = 0;
+    for (int64_t i = 0; i < l->args->m + l->args->n; i++) {
+        const bool column = i >= l->args->m;
+        const struct line line = line_of(l, column, column ? i - l->args->m : i);
+        suspects += !hf_sums_plausible(&l->bound, line.length, line.sums);
+    }
+    return suspects;
+}
+
+/* Compute all of the product again: if every row is right, so is every column. */
+static hf_status check_whole(struct gemm_lines *l, int64_t suspects) {
+    const hf_gemm_args one = product_call(l, l->whole);
+    const size_t row = (size_t)one.n * hf_dtype_bytes(one.dtype_c);
+    l->faults->lines += one.m + one.n;
+    l->faults->suspected += suspects;
+    if (l->before != NULL)
+        HF_TRY(hf_ctx_copy(l->ctx, l->whole, hf_gemm_lines_before(l).data, (size_t)one.m * row));
+    HF_TRY(hf_run_kernel(l->ctx, HF_OP_GEMM, l->twin, &one));
+    for (int64_t i = 0; i < one.m; i++) {
+        const struct line line = line_of(l, false, i);
+        HF_TRY(compare(l, &line, l->whole + (size_t)i * row));
+    }
+    return HF_OK;
+}
+
 /* Its operands have been summed. Rows that were repaired have other columns now. */
 static hf_status check_product(struct gemm_lines *l) {
     const int64_t repaired = l->faults->repaired;
@@ -141,6 +181,9 @@ static hf_status check_product(struct gemm_lines *l) {
         l->faults->lines += l->args->m + l->args->n;
         return HF_OK;
     }
+    const int64_t suspects = count_suspects(l);
+    if (suspects * WHOLE_SHARE > l->args->m + l->args->n && hf_gemm_lines_whole(l))
+        return check_whole(l, suspects);
     HF_TRY(check_lines(l, false));
     if (l->faults->repaired > repaired) {
         HF_TRY(hf_gemm_lines_sum_operands(l));
