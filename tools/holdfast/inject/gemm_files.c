@@ -183,7 +183,8 @@ static json_t *json_ours_of(const struct gemm_campaign *c) {
     return list;
 }
 
-static void write_json(FILE *out, const struct gemm_campaign *c) {
+/* False: there was no memory for it. */
+static bool write_json(FILE *out, const struct gemm_campaign *c) {
     json_t *schemes = json_array();
     hf_dev_host host;
     hf_dev_host_info(&host);
@@ -204,9 +205,10 @@ static void write_json(FILE *out, const struct gemm_campaign *c) {
         "the coverage of single bits of A and B at 80x80 is read as the safe failure fraction",
         "levels", json_levels_of(c), "gemm", json_ours_of(c), "rows_and_columns", json_guarded(c),
         "schemes", schemes);
-    json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    fputc('\n', out);
+    const bool written = json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
+                         fputc('\n', out) != EOF;
     json_decref(root);
+    return written;
 }
 
 int make_campaign_folder(hf_context *ctx, const char *folder) {
@@ -226,8 +228,7 @@ int write_campaign(const struct gemm_campaign *c, const char *folder) {
     } files[] = {{"coverage.tsv", write_coverage},
                  {"faults.tsv", write_faults},
                  {"timing.tsv", write_timing},
-                 {"report.md", write_report},
-                 {"report.json", write_json}};
+                 {"report.md", write_report}};
     struct text_files texts;
     text_files_open(&texts, folder);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -236,5 +237,9 @@ int write_campaign(const struct gemm_campaign *c, const char *folder) {
             files[i].write(out, c);
         text_files_end(&texts, files[i].name);
     }
+    FILE *out = text_files_begin(&texts);
+    if (out && !write_json(out, c))
+        texts.code = tool_fail(texts.ctx, HF_E_NOMEM, STAGE_WRITE);
+    text_files_end(&texts, "report.json");
     return text_files_close(&texts);
 }
