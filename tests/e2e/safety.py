@@ -175,12 +175,13 @@ def replay_interrupted(folder):
     path = os.path.join(folder, "long.json")
     json.dump(report, open(path, "w"))
     os.mkdir(scratch)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # While it computes, and in the moment in which its process is made.
+    for number, wait in ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), *((signal.SIGTERM, i * 5e-6) for i in range(80))):
         child = subprocess.Popen([HOLDFAST, "replay", path], env={**os.environ, "TMPDIR": scratch},
                                  stderr=subprocess.PIPE)
         while not os.listdir(scratch) and child.poll() is None:
-            time.sleep(0.01)
-        time.sleep(0.2)
+            pass
+        time.sleep(wait)
         child.send_signal(number)
         assert child.wait(60) == 130, child.stderr.read()
         assert os.listdir(scratch) == []

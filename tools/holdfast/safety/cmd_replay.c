@@ -161,7 +161,7 @@ static int run_again(const struct replay *r, const json_t *report, const char *r
     static struct replay_words w;
     replay_command(r, report, &w);
     fflush(NULL);
-    const pid_t child = fork();
+    const pid_t child = interrupt_fork();
     if (child == 0) {
         use_cores(r);
         if (replay_is_product(report))
