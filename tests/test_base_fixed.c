@@ -5,6 +5,7 @@
 
 #include "base/fixed.h"
 #include "base/rng.h"
+#include "base/scaled.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,28 @@ static void value_is_nearest(void **state) {
         const i128 t = (i128)sum[0] * ((i128)1 << bits) + sum[1];
         assert_nearest(hf_fixed_value(sum, 2, bits, mult), t, e - 2 * bits);
         assert_nearest(hf_fixed_value(sum, 1, bits, mult), sum[0], e - bits);
+    }
+}
+
+/* What the high limb leaves to the low one: nothing, less than a float64 holds, more; ties. */
+static void two_limbs_at_once(void **state) {
+    (void)state;
+    for (int i = 0; i < 400000; i++) {
+        const int bits = 21 + (int)(hf_rng_next(&rng) % 30);
+        const int e = (int)(hf_rng_next(&rng) % 1900) - 950;
+        const double mult = hf_fixed_mult(bits, e);
+        int64_t sum[2] = {(int64_t)random_i128((int)(hf_rng_next(&rng) % 62)),
+                          (int64_t)random_i128((int)(hf_rng_next(&rng) % 62))};
+        if (i % 4 == 0) /* about half a last bit of the result */
+            sum[1] =
+                ((int64_t)1 << (hf_rng_next(&rng) % 60)) + (int64_t)(hf_rng_next(&rng) % 3) - 1;
+        if (i % 8 == 0)
+            sum[0] &= ~(int64_t)0x3ff;
+        const double v = hf_scaled_two(sum[0], sum[1], bits, 1 / mult / ldexp(1, bits));
+        if (fabs(v) >= HF_LEAST_SCALED || (sum[0] | sum[1]) == 0)
+            assert_true(v == hf_fixed_value(sum, 2, bits, mult));
+        else
+            assert_true(fabs(hf_fixed_value(sum, 2, bits, mult)) < 2 * HF_LEAST_SCALED);
     }
 }
 
@@ -248,10 +271,15 @@ static void wide_at_the_edges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_of_a_limb),         cmocka_unit_test(exponents),
-        cmocka_unit_test(value_is_nearest),       cmocka_unit_test(value_at_the_edges),
-        cmocka_unit_test(sums_are_free_of_order), cmocka_unit_test(wide_terms),
-        cmocka_unit_test(wide_is_nearest),        cmocka_unit_test(wide_is_free_of_order),
+        cmocka_unit_test(bits_of_a_limb),
+        cmocka_unit_test(exponents),
+        cmocka_unit_test(value_is_nearest),
+        cmocka_unit_test(value_at_the_edges),
+        cmocka_unit_test(two_limbs_at_once),
+        cmocka_unit_test(sums_are_free_of_order),
+        cmocka_unit_test(wide_terms),
+        cmocka_unit_test(wide_is_nearest),
+        cmocka_unit_test(wide_is_free_of_order),
         cmocka_unit_test(wide_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,25 @@ HF_ANYWHERE double hf_scaled(hf_int128 t, int exponent) {
     return t < 0 ? -v : v;
 }
 
+/* hf_fixed_value() of two limbs and more than 20 bits, with unit = 2^-bits / mult, without shifts
+ * and branches: the high limb, as far as it is a float64, and what is left are added and rounded by
+ * one operation. What is left has more bits than a float64 where the high limb has: then its last
+ * bits become one that is not 0, which rounds alike as it stands behind all that decides (to odd:
+ * Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008). Right where the result
+ * is HF_LEAST_SCALED at least, and where both limbs are 0. */
+#define HF_LEAST_SCALED 0x1p-1000
+HF_ANYWHERE double hf_scaled_two(int64_t sum0, int64_t sum1, int bits, double unit) {
+    const int64_t carry = sum1 >> bits;
+    const int64_t high = (int64_t)((uint64_t)sum0 + (uint64_t)carry);
+    const int64_t rest = sum1 & (((int64_t)1 << bits) - 1);
+    const int64_t most = (int64_t)1 << HF_MANTISSA;
+    const int64_t digits = high > most || high < -most ? 1023 : 0; /* of it that go with the rest */
+    const int64_t low = ((high & digits) << bits) + rest;          /* at most 60 bits */
+    const int64_t lost = low & (digits >> 2);                      /* 8 bits */
+    const int64_t odd = lost != 0 ? (low - lost) | 256 : low;
+    return fma((double)(high & ~digits), (double)((int64_t)1 << bits), (double)odd) * unit;
+}
+
 /* hf_fixed_value(). */
 HF_ANYWHERE double hf_scaled_limbs(int64_t sum0, int64_t sum1, int limbs, int bits, double mult) {
     int e = 0;

@@ -6,10 +6,14 @@
 
 #include "base/compiler.h"
 #include "base/dtype.h"
+#include "base/scaled.h"
 #include "base/tree.h"
 #include "ops/means/means.h"
 #include <math.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 /* Columns are taken HF_TREE_COLUMNS at a time, which is what the compiler makes vectors of. */
 #define BLOCK HF_TREE_COLUMNS
@@ -38,6 +42,12 @@ static double sum_at(const struct hf_center_rule *rule, const struct hf_sums *s,
         return (double)s->sum[j * s->d + f] * unit;
     const int64_t limb[HF_MAX_LIMBS] = {s->sum[j * s->d + f],
                                         s->limbs > 1 ? s->sum[(s->k + j) * s->d + f] : 0};
+    if (s->limbs > 1) {
+        const double fine = 1 / s->mult[f] / (double)(INT64_C(1) << s->bits);
+        const double v = hf_scaled_two(limb[0], limb[1], s->bits, fine);
+        if (fabs(v) >= HF_LEAST_SCALED || (limb[0] | limb[1]) == 0)
+            return v;
+    }
     return hf_fixed_value(limb, s->limbs, s->bits, s->mult[f]);
 }
 
@@ -49,6 +59,27 @@ struct means_cluster {
     int64_t j;
 };
 
+/* out[i] = sum[i], rounded to nearest. AVX2 has no such conversion: the lower 48 bits stand behind
+ * 2^52 and the upper 16 behind 3 2^67 in float64 of their own, and one addition rounds. */
+ALWAYS_INLINE void wide_of(const int64_t *sum, int count, double out[BLOCK]) {
+    int i = 0;
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+    for (; i + 4 <= count; i += 4) {
+        const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(sum + i));
+        const __m256i low =
+            _mm256_blend_epi16(v, _mm256_castpd_si256(_mm256_set1_pd(0x1p52)), 0x88);
+        const __m256i top =
+            _mm256_blend_epi16(_mm256_srai_epi32(v, 16), _mm256_setzero_si256(), 0x33);
+        const __m256i placed = _mm256_add_epi64(top, _mm256_castpd_si256(_mm256_set1_pd(0x1.8p68)));
+        const __m256d high =
+            _mm256_sub_pd(_mm256_castsi256_pd(placed), _mm256_set1_pd(0x1.8p68 + 0x1p52));
+        _mm256_storeu_pd(out + i, _mm256_add_pd(high, _mm256_castsi256_pd(low)));
+    }
+#endif
+    for (; i < count; i++)
+        out[i] = (double)sum[i];
+}
+
 /* Its sums of columns [f, f + count). */
 ALWAYS_INLINE void sums_at(const struct means_cluster *c, int64_t f, int count, double out[BLOCK]) {
     const int64_t *sum = c->s->sum + c->j * c->s->d + f;
@@ -57,8 +88,7 @@ ALWAYS_INLINE void sums_at(const struct means_cluster *c, int64_t f, int count, 
         out[i] = sum_at(c->rule, c->s, c->j, f + i);
     if (!c->plain)
         return;
-    for (int i = 0; i < count; i++)
-        out[i] = (double)sum[i];
+    wide_of(sum, count, out);
     for (int i = 0; i < count; i++)
         out[i] *= unit[i];
 }
