@@ -57,6 +57,9 @@ uint64_t hf_guard_sign_by(hf_pool *pool, const void *data, size_t bytes);
  * signature of all. What does not fill a word at the end of a row counts as a word. */
 uint64_t hf_guard_sign_rows(hf_pool *pool, const hf_array *x, int64_t first);
 
+/* Sum of factor[i] * value[i], modulo 2^64. */
+uint64_t hf_guard_fold(const uint64_t *factor, const int64_t *value, int64_t count);
+
 /* Work that gives the same bits each time. */
 struct hf_repeated {
     enum hf_fault fault;                    /* the check */

@@ -24,6 +24,13 @@ static uint64_t sign_plain(const void *word, int64_t begin, int64_t end) {
     return sum;
 }
 
+static uint64_t fold_plain(const uint64_t *factor, const int64_t *value, int64_t count) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += factor[i] * (uint64_t)value[i];
+    return sum;
+}
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -96,12 +103,35 @@ AVX512 static uint64_t sign_avx512(const void *word, int64_t begin, int64_t end)
     return all;
 }
 
+#define AVX512_DQ __attribute__((target("avx512f,avx512dq")))
+
+AVX512_DQ static uint64_t fold_avx512(const uint64_t *factor, const int64_t *value, int64_t count) {
+    __m512i sum[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= count; i += 2 * LANES)
+        for (int t = 0; t < 2; t++)
+            sum[t] = _mm512_add_epi64(
+                sum[t], _mm512_mullo_epi64(_mm512_loadu_si512(factor + i + t * LANES),
+                                           _mm512_loadu_si512(value + i + t * LANES)));
+    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(sum[0], sum[1])) +
+           fold_plain(factor + i, value + i, count - i);
+}
+
+uint64_t hf_guard_fold(const uint64_t *factor, const int64_t *value, int64_t count) {
+    return hf_cpu_has_avx512() ? fold_avx512(factor, value, count)
+                               : fold_plain(factor, value, count);
+}
+
 static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
     return hf_cpu_has_avx512() ? sign_avx512(word, begin, end)
            : hf_cpu_has_avx2() ? sign_avx2(word, begin, end)
                                : sign_plain(word, begin, end);
 }
 #else
+uint64_t hf_guard_fold(const uint64_t *factor, const int64_t *value, int64_t count) {
+    return fold_plain(factor, value, count);
+}
+
 static uint64_t sign_words(const void *word, int64_t begin, int64_t end) {
     return sign_plain(word, begin, end);
 }

@@ -2,11 +2,11 @@
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_scan.h"
+#include "algo/kmeans/guard/differ.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
-#include "base/cpuid.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -15,13 +15,9 @@
 #include "ops/rowhash/rowhash.h"
 #include <stdatomic.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #define GRAIN 16384 /* labels that one worker looks at, */
 #define LOCAL 1024  /* clusters whose entries a range of rows keeps for itself */
-#define BLOCK 64    /* so many at a time: the bits of a word */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
     (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
@@ -244,41 +240,21 @@ static void book_own(struct booking *b, struct entry *own, int64_t i) {
     l->labels[i] = to;
 }
 
-/* Bit i: label i of a block is not that of the book. */
-static uint64_t differ_plain(const int32_t *old, const int32_t *now, int64_t count) {
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < count; i++)
-        bits |= (uint64_t)(old[i] != now[i]) << i;
-    return bits;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static uint64_t differ_avx2(const int32_t *old,
-                                                            const int32_t *now) {
-    uint64_t same = 0;
-    for (int i = 0; i < BLOCK; i += 8) {
-        const __m256i equal = _mm256_cmpeq_epi32(_mm256_loadu_si256((const void *)(old + i)),
-                                                 _mm256_loadu_si256((const void *)(now + i)));
-        same |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal)) << i;
-    }
-    return ~same;
-}
-#endif
-
-static uint64_t differ(const int32_t *old, const int32_t *now, int64_t count) {
-#if defined(__x86_64__)
-    if (count == BLOCK && hf_cpu_has_avx2())
-        return differ_avx2(old, now);
-#endif
-    return differ_plain(old, now, count);
+/* The words of the next block's rows into the L1 cache. */
+static void fetch_words(const uint64_t *hash, int64_t at, int64_t end) {
+    const int64_t stop = hf_min64(end, at + HF_DIFFER_BLOCK);
+    for (int64_t i = at; i < stop; i += HF_ALIGN / (int64_t)sizeof *hash)
+        __builtin_prefetch(hash + i);
 }
 
 /* own: NULL for many clusters. */
 static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64_t end) {
     int64_t changed = 0;
-    for (int64_t at = begin; at < end; at += BLOCK) {
-        uint64_t bits =
-            differ(b->fit->ledger.labels + at, b->fit->labels.host + at, hf_min64(BLOCK, end - at));
+    for (int64_t at = begin; at < end; at += HF_DIFFER_BLOCK) {
+        uint64_t bits = hf_differ(b->fit->ledger.labels + at, b->fit->labels.host + at,
+                                  hf_min64(HF_DIFFER_BLOCK, end - at));
+        if (bits)
+            fetch_words(b->fit->ledger.hash, at + HF_DIFFER_BLOCK, end);
         changed += __builtin_popcountll(bits);
         for (; bits; bits &= bits - 1) {
             if (own)
@@ -313,13 +289,6 @@ struct comparison {
     _Atomic int64_t wrong; /* a cluster whose sums are not those of its rows, -1: none */
 };
 
-static uint64_t fold(const uint64_t *factor, const int64_t *value, int64_t count) {
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += factor[i] * (uint64_t)value[i];
-    return sum;
-}
-
 static void compare_range(void *user, int worker, int64_t begin, int64_t end) {
     struct comparison *c = user;
     const struct hf_ledger *l = &c->fit->ledger;
@@ -329,9 +298,9 @@ static void compare_range(void *user, int worker, int64_t begin, int64_t end) {
         uint64_t word = 0;
         for (int limb = 0; limb < s->limbs; limb++) {
             const uint64_t *factor = l->factor + limb * (s->d + 1);
-            word += fold(factor, s->sum + (limb * s->k + j) * s->d, s->d);
+            word += hf_guard_fold(factor, s->sum + (limb * s->k + j) * s->d, s->d);
             if (s->weight)
-                word += fold(factor + s->d, s->weight + limb * s->k + j, 1);
+                word += hf_guard_fold(factor + s->d, s->weight + limb * s->k + j, 1);
         }
         if (word != l->word[j])
             atomic_store_explicit(&c->wrong, j, memory_order_relaxed);
@@ -563,20 +532,40 @@ hf_status hf_ledger_check_state(struct hf_fit *fit) {
     return HF_OK;
 }
 
+/* fit->centers.current, and what else the state is beside the centroids before. */
+static void keep_current(struct hf_fit *fit) {
+    struct hf_ledger *l = &fit->ledger;
+    const size_t bytes = center_bytes(&fit->problem);
+    hf_device_ledger_keep_bounds(fit);
+    memcpy(l->current, fit->centers.current, bytes);
+    l->signs[0] = hf_guard_sign(l->current, bytes);
+    l->relocated_count = l->relocated ? fit->refill.relocated_count : 0;
+    for (int64_t i = 0; i < l->relocated_count; i++)
+        l->relocated[i] = fit->refill.relocated[i];
+    l->kept = true;
+}
+
 void hf_ledger_keep_state(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
     const size_t bytes = center_bytes(&fit->problem);
     if (!l->block)
         return;
-    hf_device_ledger_keep_bounds(fit);
-    memcpy(l->current, fit->centers.current, bytes);
     memcpy(l->previous, fit->centers.previous, bytes);
-    l->signs[0] = hf_guard_sign(l->current, bytes);
     l->signs[1] = hf_guard_sign(l->previous, bytes);
-    l->relocated_count = l->relocated ? fit->refill.relocated_count : 0;
-    for (int64_t i = 0; i < l->relocated_count; i++)
-        l->relocated[i] = fit->refill.relocated[i];
-    l->kept = true;
+    keep_current(fit);
+}
+
+void hf_ledger_keep_step(struct hf_fit *fit, const void *used) {
+    struct hf_ledger *l = &fit->ledger;
+    void *kept = l->current;
+    if (!checks_state(fit) || used != fit->centers.previous) {
+        hf_ledger_keep_state(fit);
+        return;
+    }
+    l->current = l->previous;
+    l->previous = kept;
+    l->signs[1] = l->signs[0];
+    keep_current(fit);
 }
 
 bool hf_ledger_restore_state(struct hf_fit *fit) {

@@ -57,6 +57,9 @@ hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers);
 hf_status hf_ledger_check_state(struct hf_fit *fit);
 /* After it, when all is checked: keep the centroids. */
 void hf_ledger_keep_state(struct hf_fit *fit);
+/* The same after an iteration whose centroids `used` hf_ledger_check_used() has just found to be
+ * those that were kept: they need not be copied and signed again. */
+void hf_ledger_keep_step(struct hf_fit *fit, const void *used);
 /* The centroids as they were kept last; false: none were. */
 bool hf_ledger_restore_state(struct hf_fit *fit);
 

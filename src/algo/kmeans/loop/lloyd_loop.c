@@ -222,7 +222,7 @@ static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_m
     HF_TRY(hf_iteration_record(&fit->problem, run, begin, &it));
     fit->work.labelled =
         it.changed > 0 && (it.empty == 0 || fit->problem.opts.empty == HF_EMPTY_KEEP);
-    hf_ledger_keep_state(fit);
+    hf_ledger_keep_step(fit, used);
     return HF_OK;
 }
 
