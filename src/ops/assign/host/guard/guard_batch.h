@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Verified moves of VW rows at a time, in float32: all but near ties, what underflows, and what is
- * wrong is confirmed here (docs/numerics/guard.md). */
+ * Verified moves of VW rows at a time, in float32 (float64 rows are in float64 until their parts
+ * are added up): all but near ties, what underflows, and what is wrong is confirmed here
+ * (docs/numerics/guard.md). */
 #ifndef HF_ASSIGN_GUARD_BATCH_H
 #define HF_ASSIGN_GUARD_BATCH_H
 
@@ -22,7 +23,8 @@ struct guard_batch {
 
 /* Can VW moves be looked at so? */
 static inline int guard_batches(const struct job *job) {
-    return job->a->metric == HF_EUCLIDEAN && job->a->x.dtype != HF_F64 && job->a->c.dtype == HF_F32;
+    return job->a->metric == HF_EUCLIDEAN &&
+           (job->a->x.dtype == HF_F64) == (job->a->c.dtype == HF_F64);
 }
 
 /* sum + (v - c)^2 */
@@ -32,14 +34,57 @@ ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
 }
 
 /* Squared distances of a row from the first `count` of some centroids, in VW parts. */
-ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const float *const c[GUARD_OF],
-                               int count, int64_t d, vf part[GUARD_OF]) {
+ALWAYS_INLINE void guard_parts_f32(const char *x, hf_dtype dtype, const void *const c[GUARD_OF],
+                                   int count, int64_t d, vf part[GUARD_OF]) {
     for (int64_t j = 0; j < d; j += VW) {
         const vf v = difference_load_as(x, dtype, j, d);
         UNROLL(4)
         for (int i = 0; i < count; i++)
-            part[i] = guard_add_square(part[i], v, difference_load(c[i] + j, d - j));
+            part[i] = guard_add_square(part[i], v, difference_load((const float *)c[i] + j, d - j));
     }
+}
+
+/* The first n <= VDW values at p, zeros behind them. */
+ALWAYS_INLINE vd guard_load64(const double *p, int64_t n) {
+    return n >= VDW ? vd_load(p) : vd_load_n(p, n > 0 ? (int)n : 0);
+}
+
+ALWAYS_INLINE vd guard_add_square64(vd sum, vd v, vd c) {
+    const vd difference = vd_sub(v, c);
+    return vd_fma(difference, difference, sum);
+}
+
+/* The same of float64 rows and centroids, rounded at last. */
+ALWAYS_INLINE void guard_parts_f64(const double *x, const void *const c[GUARD_OF], int count,
+                                   int64_t d, vf part[GUARD_OF]) {
+    vd low[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
+    vd high[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
+    for (int64_t j = 0; j < d; j += VW) {
+        const int64_t rest = d - j - VDW;
+        const vd v = guard_load64(x + j, d - j);
+        const vd w = guard_load64(x + j + VDW, rest);
+        UNROLL(4)
+        for (int i = 0; i < count; i++) {
+            const double *at = (const double *)c[i] + j;
+            low[i] = guard_add_square64(low[i], v, guard_load64(at, d - j));
+            high[i] = guard_add_square64(high[i], w, guard_load64(at + VDW, rest));
+        }
+    }
+    UNROLL(4)
+    for (int i = 0; i < count; i++) {
+        double both[VW];
+        vd_store(both, low[i]);
+        vd_store(both + VDW, high[i]);
+        part[i] = vf_from_f64(both);
+    }
+}
+
+ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const void *const c[GUARD_OF],
+                               int count, int64_t d, vf part[GUARD_OF]) {
+    if (dtype == HF_F64)
+        guard_parts_f64((const double *)(const void *)x, c, count, d, part);
+    else
+        guard_parts_f32(x, dtype, c, count, d, part);
 }
 
 /* The row and both centroids of a move that is looked at soon, into the L1 cache. c_bytes: from one
@@ -56,9 +101,10 @@ static inline void guard_fetch(const struct job *job, const struct move *m, size
         __builtin_prefetch(c + (size_t)m->from * c_bytes);
 }
 
-/* Row k of an array of float32; its first one where that is none of its rows. */
-ALWAYS_INLINE const float *guard_centroid_at(const hf_array *c, int32_t k) {
-    return (const float *)c->data + (k < 0 ? 0 : k) * (c->row_stride ? c->row_stride : c->cols);
+/* Row k of centroids; the first one where that is none of them. */
+ALWAYS_INLINE const void *guard_centroid_at(const hf_array *c, int32_t k) {
+    const int64_t at = (k < 0 ? 0 : k) * (c->row_stride ? c->row_stride : c->cols);
+    return (const char *)c->data + (size_t)at * (c->dtype == HF_F64 ? 8 : 4);
 }
 
 ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,
@@ -73,7 +119,7 @@ ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, i
         b->length[i] = 0;
         if (valid) {
             const char *x = job_row(job, m->row);
-            const float *const at[GUARD_OF] = {
+            const void *const at[GUARD_OF] = {
                 guard_centroid_at(c, m->to), guard_centroid_at(c, m->from),
                 guard_centroid_at(old, m->to), guard_centroid_at(old, m->from)};
             if (m->from < 0)
@@ -97,6 +143,9 @@ ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, i
 static NOINLINE void guard_batch_load(const struct job *job, const struct move *m, int count,
                                       struct guard_batch *b) {
     switch (job->a->x.dtype) {
+    case HF_F64:
+        guard_batch_as(job, m, count, HF_F64, b);
+        break;
     case HF_F16:
         guard_batch_as(job, m, count, HF_F16, b);
         break;
