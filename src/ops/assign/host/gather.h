@@ -4,22 +4,40 @@
 #define HF_ASSIGN_GATHER_H
 
 #include "base/dtype.h"
+#include "device/host/isa_load.h"
 #include "ops/assign/host/job.h"
 #include <string.h>
 
-/* A row of any type to float64, exactly. float32, the most common type, has a loop here, because
- * hf_to_f64() is compiled for any machine and has short vectors. */
-static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
-    if (dtype != HF_F32) {
-        hf_to_f64(dst, row, dtype, d);
-        return;
-    }
-    const float *x = row;
+ALWAYS_INLINE void gather_wide_as(double *restrict dst, const void *row, hf_dtype dtype,
+                                  int64_t d) {
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
-        vd_store(dst + j, vd_from_f32(x + j));
-    for (; j < d; j++)
-        dst[j] = (double)x[j];
+        vd_store(dst + j, vd_load_as(row, dtype, j));
+    double last[VDW];
+    vd_store(last, vd_load_as_n(row, dtype, j, (int)(d - j)));
+    memcpy(dst + j, last, sizeof *dst * (size_t)(d - j));
+}
+
+/* A row of any type to float64, exactly: hf_to_f64() is compiled for any machine and has short
+ * vectors. */
+static void gather_wide(double *restrict dst, const void *row, hf_dtype dtype, int64_t d) {
+    switch (dtype) {
+    case HF_F64:
+        memcpy(dst, row, sizeof *dst * (size_t)d);
+        break;
+    case HF_F16:
+        gather_wide_as(dst, row, HF_F16, d);
+        break;
+    case HF_BF16:
+        gather_wide_as(dst, row, HF_BF16, d);
+        break;
+    case HF_U8:
+        gather_wide_as(dst, row, HF_U8, d);
+        break;
+    default:
+        gather_wide_as(dst, row, HF_F32, d);
+        break;
+    }
 }
 
 /* VW elements at p as float32; any type but float64. */

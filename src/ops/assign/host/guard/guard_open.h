@@ -7,8 +7,60 @@
 #include "ops/assign/host/differences.h"
 #include "ops/assign/host/guard/guard_moves.h"
 
-/* May float64 sums, in any order, of these candidates refute that the slot's label is the nearest?
- * 0: no, 1: yes or they are too close. */
+/* |x - c|^2 in float32 with each feature in another lane than difference_sum() has it in. */
+ALWAYS_INLINE double guard_square_as(const char *x, hf_dtype dtype, const float *c, int64_t d) {
+    const int64_t first = d < VW / 2 ? d : VW / 2;
+    const vf begin = vf_sub(difference_load_as(x, dtype, 0, first), difference_load(c, first));
+    vf sum[4] = {vf_mul(begin, begin), vf_set1(0), vf_set1(0), vf_set1(0)};
+    int64_t j = first;
+    for (; j + 4 * VW <= d; j += 4 * VW) {
+        UNROLL(4)
+        for (int t = 0; t < 4; t++) {
+            const int64_t at = j + t * VW;
+            sum[t] = guard_add_square(sum[t], difference_load_as(x, dtype, at, d), vf_load(c + at));
+        }
+    }
+    for (; j < d; j += VW)
+        sum[0] = guard_add_square(sum[0], difference_load_as(x, dtype, j, d),
+                                  difference_load(c + j, d - j));
+    return (double)vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
+}
+
+static NOINLINE double guard_square(const struct job *job, int64_t i, int32_t k) {
+    const char *x = job_row(job, i);
+    const float *c = guard_centroid_at(&job->a->c, k);
+    switch (job->a->x.dtype) {
+    case HF_F16:
+        return guard_square_as(x, HF_F16, c, job->d);
+    case HF_BF16:
+        return guard_square_as(x, HF_BF16, c, job->d);
+    case HF_U8:
+        return guard_square_as(x, HF_U8, c, job->d);
+    default:
+        return guard_square_as(x, HF_F32, c, job->d);
+    }
+}
+
+/* The relative error of guard_square(), if nothing underflows. */
+static double guard_square_share(const struct job *job) {
+    return (double)(job->d / VW + 16) * 0x1p-24;
+}
+
+/* Do float32 sums leave a doubt that the slot's label is the nearest of these candidates, by more
+ * than the reference rounds? */
+static int guard_squares_doubt(const struct job *job, const struct worker *w, int slot,
+                               const int32_t *list, int count) {
+    const int64_t row = w->block.row[slot];
+    const int32_t label = w->least_arg[slot];
+    const double own = guard_square(job, row, label);
+    const double least = own * (1 + 3 * guard_square_share(job));
+    int doubt = !(own > 0x1p-80 && own < 0x1p100);
+    for (int i = 0; i < count && !doubt; i++)
+        doubt = list[i] != label && !(guard_square(job, row, list[i]) > least);
+    return doubt;
+}
+
+/* The same of float64 sums, in any order. */
 static int guard_sums_doubt(const struct job *job, struct worker *w, int slot, const int32_t *list,
                             int count) {
     const double share = (double)(job->d + 64) * 0x1p-52;
@@ -69,6 +121,11 @@ static void guard_check_bounds(const struct job *job, struct worker *w, int slot
     if (!job->a->bounds || !w->decided[slot])
         return;
     w->others[slot] = -1;
+    if (job->difference == DIFFERENCE_F32 &&
+        w->least[slot] >= guard_square(job, w->block.row[slot], w->least_arg[slot]) *
+                                  (1 + 2 * guard_square_share(job)) +
+                              job->difference_least)
+        return;
     if (w->slot64 != slot)
         exact_load_row(job, w, slot);
     const double share = (double)(job->d + 64) * 0x1p-52;
@@ -91,7 +148,8 @@ static void guard_check_list(const struct job *job, struct worker *w, int slot, 
         return;
     }
     guard_check_bounds(job, w, slot);
-    if (job->difference == DIFFERENCE_F32 && !guard_sums_doubt(job, w, slot, list, count))
+    if (job->difference == DIFFERENCE_F32 && (!guard_squares_doubt(job, w, slot, list, count) ||
+                                              !guard_sums_doubt(job, w, slot, list, count)))
         return;
     if (guard_nearest_listed(job, w, slot, list, count) != w->least_arg[slot])
         guard_disagree(job, w, slot);
