@@ -137,6 +137,25 @@ static void short_rows(void **state) {
     check_shapes(shapes, sizeof shapes / sizeof *shapes);
 }
 
+/* The last vector of a row has few values, or none in its second half. */
+static void ends_of_rows(void **state) {
+    static const struct shape shapes[] = {
+        {NESTED, HF_F64, HF_EUCLIDEAN, 2000, 33, 300, HF_SKIP_AUTO},
+        {CLUSTERS, HF_F64, HF_EUCLIDEAN, 2000, 36, 100, HF_SKIP_OFF},
+        {CLUSTERS, HF_F64, HF_EUCLIDEAN, 2000, 47, 100, HF_SKIP_AUTO},
+        {NESTED, HF_F32, HF_EUCLIDEAN, 2000, 36, 100, HF_SKIP_OFF},
+    };
+    (void)state;
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return;
+    assert_int_equal(setenv("HF_KERNEL_ASSIGN", "assign_f32_16x6_avx2", 1), 0);
+    check_shapes(shapes, sizeof shapes / sizeof *shapes);
+    assert_int_equal(unsetenv("HF_KERNEL_ASSIGN"), 0);
+#endif
+}
+
 /* Sums of weights, too, are made twice under this scheme; light clusters have sums of their own. */
 static void light_clusters_made_twice(void **state) {
     static const struct shape s = {CLUSTERS, HF_F32, HF_EUCLIDEAN, 500, 64, 500, HF_SKIP_AUTO};
@@ -178,6 +197,7 @@ int main(void) {
         cmocka_unit_test(equal_centroids),
         cmocka_unit_test(open_rows),
         cmocka_unit_test(short_rows),
+        cmocka_unit_test(ends_of_rows),
         cmocka_unit_test(light_clusters_made_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@ ALWAYS_INLINE void gather_wide_as(double *restrict dst, const void *row, hf_dtyp
     int64_t j = 0;
     for (; j + VDW <= d; j += VDW)
         vd_store(dst + j, vd_load_as(row, dtype, j));
+    if (j == d)
+        return;
     double last[VDW];
     vd_store(last, vd_load_as_n(row, dtype, j, (int)(d - j)));
     memcpy(dst + j, last, sizeof *dst * (size_t)(d - j));

@@ -46,7 +46,7 @@ ALWAYS_INLINE void guard_parts_f32(const char *x, hf_dtype dtype, const void *co
 
 /* The first n <= VDW values at p, zeros behind them. */
 ALWAYS_INLINE vd guard_load64(const double *p, int64_t n) {
-    return n >= VDW ? vd_load(p) : vd_load_n(p, n > 0 ? (int)n : 0);
+    return n >= VDW ? vd_load(p) : n > 0 ? vd_load_n(p, (int)n) : vd_set1(0);
 }
 
 ALWAYS_INLINE vd guard_add_square64(vd sum, vd v, vd c) {
