@@ -241,10 +241,11 @@ static __device__ void decide(const struct hf_lloyd_job &job, const struct hf_ll
     const struct hf_lloyd_ledger l = *checks.ledger;
     const struct hf_lloyd_control control = *job.control;
     const int64_t row = row_of(l);
+    const uint32_t of_row = row >= 0 ? wrong_row(l) & checks.checks : 0;
     const uint32_t wrong =
-        row >= 0 ? wrong_row(l) : l.wrong | (look_at_totals(job, l, control, sums) & checks.checks);
+        of_row != 0 ? of_row : l.wrong | (look_at_totals(job, l, control, sums) & checks.checks);
     if (wrong != 0) {
-        end_with(job, checks, l, wrong, row);
+        end_with(job, checks, l, wrong, of_row != 0 ? row : -1);
         return;
     }
     struct hf_lloyd_ledger *next = checks.ledger;
