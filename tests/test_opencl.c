@@ -213,11 +213,11 @@ static void other_options(void **state) {
  * not compile is no unit. On NVIDIA GPUs the unit itself was tried when the device was opened. */
 static void matrix_unit(void **state) {
     (void)state;
-    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_NONE "+unit_trial"));
-    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_DPAS_ALONE "+unit_trial"));
+    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_NONE "+unit_trial", false));
+    assert_true(hf_cl_unit_works(cl, HF_CL_UNIT_DPAS_ALONE "+unit_trial", false));
     assert_true(cl->unit || !cl->info->ptx);
     if (!cl->info->ptx)
-        assert_false(hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial"));
+        assert_false(hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial", false));
 }
 
 /* What a file keeps comes back for its own key alone. */

@@ -116,7 +116,7 @@ def settings_that_mean_nothing():
     args = ["kmeans", DIGITS, "-k", 3, "--max-iter", 2, "--device"]
     for name, text, word, known in (("HF_OPENCL_WITHOUT", "fma,atomic64", "atomic64", "fp64,atomics64,fma,denormals"),
                                     ("HF_OPENCL_WITHOUT", "FP64", "FP64", "fp64,"),
-                                    ("HF_OPENCL_MATRIX", "2", "2", "0,1,dpas")):
+                                    ("HF_OPENCL_MATRIX", "2", "2", "0,1,mma,dpas")):
         for device in ("opencl", "opencl:portable"):
             result = holdfast(*args, device, code=RESOURCES, env={name: text})
             check(f"{name} has the word '{word}'; it may have {known}" in result.err, result)

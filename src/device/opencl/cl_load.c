@@ -126,8 +126,12 @@ static void read_extensions(struct hf_cl_info *info) {
     info->sub_groups = has(text, "cl_khr_subgroups") || has(text, "cl_intel_subgroups");
     info->dot8 = has(text, "cl_khr_integer_dot_product");
     info->matrix = has(text, "cl_intel_subgroup_matrix_multiply_accumulate");
-    info->ptx = has(text, "cl_nv_device_attribute_query") &&
-                number_of(info->device, HF_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, 4) >= 8;
+    const hf_cl_ulong major =
+        has(text, "cl_nv_device_attribute_query")
+            ? number_of(info->device, HF_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, 4)
+            : 0;
+    info->ptx = major >= 8;
+    info->hopper = major == 9;
 }
 
 static void need(struct hf_cl_info *info, bool there, const char *what) {
@@ -195,7 +199,8 @@ static void list_devices(hf_cl_platform platform) {
 
 static void look(void) {
     hf_cl_platform platform[PLATFORMS];
-    if (!knows(HIDES, "fp64,atomics64,fma,denormals,cpu") || !knows("HF_OPENCL_MATRIX", "0,1,dpas"))
+    if (!knows(HIDES, "fp64,atomics64,fma,denormals,cpu") ||
+        !knows("HF_OPENCL_MATRIX", "0,1,mma,dpas"))
         return;
     const hf_cl_uint count = load(platform);
     for (hf_cl_uint i = 0; i < count; i++)

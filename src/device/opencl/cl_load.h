@@ -28,6 +28,7 @@ struct hf_cl_info {
     bool dot8;         /* cl_khr_integer_dot_product */
     bool matrix;       /* cl_intel_subgroup_matrix_multiply_accumulate */
     bool ptx;          /* takes inline PTX for matrix units: NVIDIA's, from 8.0 on */
+    bool hopper;       /* of compute capability 9.x */
     char missing[160]; /* what kernels need and it has not; "" if it can be used */
 };
 

@@ -148,18 +148,56 @@ static hf_cl_program from_disk(struct hf_opencl *cl, const char *path, const cha
     return program;
 }
 
+/* What the driver made of a program, with a 0 behind it; to be freed with hf_free(). NULL: it does
+ * not say. */
+static unsigned char *binary_of(struct hf_opencl *cl, hf_cl_program program, size_t *bytes) {
+    *bytes = 0;
+    if (cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARY_SIZES, sizeof *bytes, bytes, NULL) !=
+            HF_CL_SUCCESS ||
+        *bytes == 0)
+        return NULL;
+    unsigned char *binary = hf_alloc_zero(*bytes + 1);
+    if (binary == NULL || cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARIES, sizeof binary,
+                                                  &binary, NULL) == HF_CL_SUCCESS)
+        return binary;
+    hf_free(binary);
+    return NULL;
+}
+
 static void to_disk(struct hf_opencl *cl, const char *path, const char *key,
                     hf_cl_program program) {
     size_t bytes = 0;
-    if (cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
-            HF_CL_SUCCESS ||
-        bytes == 0)
-        return;
-    unsigned char *binary = hf_alloc(bytes);
-    if (binary != NULL && cl->api->GetProgramInfo(program, HF_CL_PROGRAM_BINARIES, sizeof binary,
-                                                  &binary, NULL) == HF_CL_SUCCESS)
+    unsigned char *binary = binary_of(cl, program, &bytes);
+    if (binary != NULL)
         hf_cl_cache_store(path, key, binary, bytes);
     hf_free(binary);
+}
+
+/* NVIDIA's compiler for OpenCL knows no instructions that are Hopper's alone, such as wgmma. But
+ * what it calls a binary is PTX, as text, and it takes that of another target, too. So sources have
+ * such instructions behind HIDDEN, as comments; here they come out. Programs without them, and
+ * those of other devices, stay as they are. */
+static hf_status reveal(struct hf_opencl *cl, const struct texts *t, const char *options,
+                        hf_cl_program *program) {
+    static const char hidden[] = "//HF ", target[] = ".target sm_90, ", own[] = ".target sm_90a,";
+    size_t bytes = 0;
+    char *text = cl->info->hopper ? (char *)binary_of(cl, *program, &bytes) : NULL;
+    char *at = text != NULL && strstr(text, hidden) != NULL ? strstr(text, target) : NULL;
+    if (at == NULL) {
+        hf_free(text);
+        return HF_OK;
+    }
+    memcpy(at, own, sizeof own - 1);
+    while ((at = strstr(at, hidden)) != NULL)
+        memset(at, ' ', sizeof hidden - 1);
+    (void)snprintf(cl->error, sizeof cl->error, "%s.cl with Hopper's instructions", t->name);
+    hf_cl_program whole = from_binary(cl, (const unsigned char *)text, bytes, options, t->name);
+    hf_free(text);
+    if (whole == NULL)
+        return HF_E_DEVICE;
+    (void)cl->api->ReleaseProgram(*program);
+    *program = whole;
+    return HF_OK;
 }
 
 static hf_status from_text(struct hf_opencl *cl, const struct texts *t, const char *options,
@@ -170,7 +208,9 @@ static hf_status from_text(struct hf_opencl *cl, const struct texts *t, const ch
     hf_cl_program made =
         cl->api->CreateProgramWithSource(cl->context, (hf_cl_uint)t->count, text, t->bytes, &error);
     HF_TRY(hf_opencl_check(cl, error, "program"));
-    const hf_status status = build(cl, made, options, t->name);
+    hf_status status = build(cl, made, options, t->name);
+    if (status == HF_OK)
+        status = reveal(cl, t, options, &made);
     if (status != HF_OK)
         (void)cl->api->ReleaseProgram(made);
     else

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 16, COLUMNS = 32, CENTROIDS = 8 };
+/* A warp, and a team of four. */
+enum { ROWS = 16, COLUMNS = 32, CENTROIDS = 8, WARPS = 4, STRIP = 8 };
+enum { MOST_ROWS = ROWS * WARPS, MOST_CENTROIDS = CENTROIDS * STRIP };
 
 /* HF_OPENCL_MATRIX: "0" without, "1" even where work-items take the unit's place, "dpas" where they
- * take the place of Intel's. */
+ * take the place of Intel's; "mma": without teams. */
 static bool asked_for(const char *word) {
     const char *text = getenv("HF_OPENCL_MATRIX");
     return text != NULL && strcmp(text, word) == 0;
@@ -41,45 +43,55 @@ static int product(int row, int centroid) {
     return sum;
 }
 
-static bool right(const float *score) {
-    bool good = true;
-    for (int i = 0; i < ROWS * CENTROIDS; i++)
-        good = good && score[i] == (float)product(i / CENTROIDS, i % CENTROIDS);
-    return good;
+/* Where a unit wants column j of a centroid, of eight: UNIT_PLACE() */
+static int place_of(bool team, int centroid, int j) {
+    const int own =
+        team ? j % 8 / 2 * 64 + centroid % 8 * 8 + j / 8 * 2 + j % 2 : centroid % 8 * COLUMNS + j;
+    return centroid / 8 * 8 * COLUMNS + own;
 }
 
-bool hf_cl_unit_works(struct hf_opencl *cl, const char *source) {
-    float rows[ROWS * COLUMNS], score[ROWS * CENTROIDS];
-    uint16_t centroids[CENTROIDS * COLUMNS];
+bool hf_cl_unit_works(struct hf_opencl *cl, const char *source, bool team) {
+    float rows[MOST_ROWS * COLUMNS], score[MOST_ROWS * MOST_CENTROIDS];
+    uint16_t centroids[MOST_CENTROIDS * COLUMNS];
+    const int n = team ? MOST_ROWS : ROWS, k = team ? MOST_CENTROIDS : CENTROIDS;
     struct hf_cl_stage stage;
-    for (int i = 0; i < ROWS * COLUMNS; i++)
+    for (int i = 0; i < n * COLUMNS; i++)
         rows[i] = (float)row_value(i / COLUMNS, i % COLUMNS);
-    for (int i = 0; i < CENTROIDS * COLUMNS; i++)
-        centroids[i] = half_of(centroid_value(i / COLUMNS, i % COLUMNS));
-    for (int i = 0; i < ROWS * CENTROIDS; i++)
-        score[i] = (float)(i / CENTROIDS - i % CENTROIDS);
+    for (int i = 0; i < k * COLUMNS; i++)
+        centroids[place_of(team, i / COLUMNS, i % COLUMNS)] =
+            half_of(centroid_value(i / COLUMNS, i % COLUMNS));
+    for (int i = 0; i < n * k; i++)
+        score[i] = (float)(i / k - i % k);
     hf_cl_stage_begin(&stage, cl);
-    const void *x = hf_cl_in(&stage, rows, sizeof rows);
-    const void *c = hf_cl_in(&stage, centroids, sizeof centroids);
-    void *to = hf_cl_inout(&stage, score, sizeof score);
-    const struct hf_cl_job job = {.source = source,
-                                  .options = "-DPARTS=1 -DBLOCKS=1 -DMT=1 -DSTRIP=1 -DCHUNK=4",
-                                  .kernel = "unit_trial",
-                                  .global = 32,
-                                  .group = 32};
+    const void *x = hf_cl_in(&stage, rows, (size_t)(n * COLUMNS) * sizeof *rows);
+    const void *c = hf_cl_in(&stage, centroids, (size_t)(k * COLUMNS) * sizeof *centroids);
+    void *to = hf_cl_inout(&stage, score, (size_t)(n * k) * sizeof *score);
+    const size_t group = (size_t)(n / ROWS) * 32;
+    const struct hf_cl_job job = {
+        .source = source,
+        .options = team ? "-DPARTS=1 -DBLOCKS=1 -DMT=1 -DSTRIP=8 -DCHUNK=8 -DTRIAL=4"
+                        : "-DPARTS=1 -DBLOCKS=1 -DMT=1 -DSTRIP=1 -DCHUNK=4 -DTRIAL=1",
+        .kernel = "unit_trial",
+        .global = group,
+        .group = group};
     const hf_status status =
         stage.status == HF_OK ? hf_opencl_run(cl, &job, "ppp", x, c, to) : stage.status;
-    return hf_cl_stage_end(&stage, status) == HF_OK && right(score);
+    bool right = hf_cl_stage_end(&stage, status) == HF_OK;
+    for (int i = 0; i < n * k; i++)
+        right = right && score[i] == (float)product(i / k, i % k);
+    return right;
 }
 
 void hf_cl_unit_choose(struct hf_opencl *cl) {
     const struct hf_cl_info *info = cl->info;
     if (!hf_cl_unit_kernels(info))
         return;
-    if (info->ptx && hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial")) {
+    if (info->ptx && hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial", false)) {
         cl->matrix = HF_CL_UNIT_PTX "+matrix";
         cl->unit = true;
-    } else if (info->matrix && hf_cl_unit_works(cl, HF_CL_UNIT_DPAS "+unit_trial")) {
+        cl->team = info->hopper && !asked_for("mma") &&
+                   hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial", true);
+    } else if (info->matrix && hf_cl_unit_works(cl, HF_CL_UNIT_DPAS "+unit_trial", false)) {
         cl->matrix = HF_CL_UNIT_DPAS "+matrix";
     } else if (asked_for("dpas")) {
         cl->matrix = HF_CL_UNIT_DPAS_ALONE "+matrix";

@@ -35,6 +35,7 @@ struct hf_opencl {
     struct hf_cl_built *built; /* programs, the latest first */
     const char *matrix;        /* sources of matrix.cl with a unit that works here, or NULL */
     bool unit;                 /* it is NVIDIA's */
+    bool team;                 /* and works for 128 work-items at once: Hopper's */
     bool below;                /* start_below() */
     double mark[2];
     char error[1024]; /* what the last failure said */
@@ -99,9 +100,9 @@ void hf_cl_compile_in_child(const struct hf_opencl *cl, const char *source, cons
 #define HF_CL_UNIT_DPAS_ALONE "decide+unit_work+unit_dpas_alone+unit_dpas"
 /* Are kernels for matrix units wanted on this device, as far as it is known without a try? */
 bool hf_cl_unit_kernels(const struct hf_cl_info *info);
-/* Does this source, with unit_trial.cl behind it, give the right products here? */
-bool hf_cl_unit_works(struct hf_opencl *cl, const char *source);
-void hf_cl_unit_choose(struct hf_opencl *cl); /* sets cl->matrix and cl->unit */
+/* Does this source, with unit_trial.cl behind it, give the right products here? team: of 4 warps */
+bool hf_cl_unit_works(struct hf_opencl *cl, const char *source, bool team);
+void hf_cl_unit_choose(struct hf_opencl *cl); /* sets cl->matrix, cl->unit and cl->team */
 
 /* ---- cl_stage.c: arguments of a call that lie in host memory, seen by the device; and such that
  * lie on the device, seen by the host. */

@@ -16,19 +16,21 @@
 #define FAR 0x1p13    /* beyond, centroids that are not held may be near */
 #define SMALL 0x1p-13
 
-#define WARPS 4                           /* unit_ptx.cl */
+#define WARPS 4                           /* of a group with NVIDIA's unit; */
+#define TEAMS 8                           /* where four work together */
 #define MOST_CENTROIDS ((int64_t)1 << 28) /* chunks of them are counted in float */
 
 /* How a product is compiled for d columns. */
 struct form {
     int parts, blocks, tall, strip, chunk; /* options PARTS, BLOCKS, MT, STRIP, CHUNK */
     int hold;                              /* and HOLD */
+    int warps;                             /* and WARPS */
 };
 
 /* One product keeps 128 registers' worth of rows, as many as fit: what is read of centroids serves
  * them all, and those reads are what it waits for. With few centroids it waits for rows. */
 static struct form form_of(int64_t d, int parts, int64_t k) {
-    struct form f = {.parts = parts, .blocks = 1};
+    struct form f = {.parts = parts, .blocks = 1, .warps = WARPS};
     while (32 * f.blocks < d)
         f.blocks *= 2;
     if (d > 64 && d <= 96)
@@ -44,13 +46,40 @@ static struct form form_of(int64_t d, int parts, int64_t k) {
     return f;
 }
 
+/* The same for a team, which takes 64 centroids at once, whose scores need the other registers. */
+static struct form team_form(int64_t d, int parts, int64_t k) {
+    struct form f = form_of(d, parts, k);
+    if (parts > 1 || f.blocks > 4 || k <= FEW)
+        return f;
+    f.tall = 2;
+    f.strip = f.chunk = 8;
+    f.warps = TEAMS;
+    return f;
+}
+
 /* Centroids that stay in local memory; 0: that cannot hold them. */
-static int hold_of(const struct form *f, int64_t k, int64_t warps) {
-    const int64_t facts = 80 * warps * 16 * f->tall;
+static int hold_of(const struct form *f, int64_t k) {
+    const int64_t facts = INT64_C(80) * f->warps * 16 * f->tall;
     int64_t hold = LEAST_HELD;
     while (hold < k)
         hold *= 2;
     return hold * (64 * f->blocks + 4) + facts <= LOCAL ? (int)hold : 0;
+}
+
+static struct form form_for(const struct hf_cl_assign *job, int parts) {
+    const int64_t d = job->a.x.cols, k = job->a.c.rows;
+    struct form f = job->cl->team ? team_form(d, parts, k) : form_of(d, parts, k);
+    if (!job->cl->unit)
+        f.warps = 1;
+    return f;
+}
+
+/* That in which all centroids stay in local memory, or `passing` if they do not fit there. */
+static struct form held_form(const struct hf_cl_assign *job, struct form passing) {
+    struct form f = form_of(job->a.x.cols, passing.parts, job->a.c.rows);
+    f.warps = job->cl->unit ? WARPS : 1;
+    f.hold = hold_of(&f, job->a.c.rows);
+    return f.hold > 0 ? f : passing;
 }
 
 static int64_t slots_of(const struct form *f, int64_t k) {
@@ -79,14 +108,24 @@ double hf_cl_matrix_estimate(const struct hf_call *call) {
     return n * (slots * (32.0 * f.blocks + 32) * 0.002 * without + 16.0 * f.blocks) + 100000;
 }
 
+/* Places of centroids that a form may need. */
+static int64_t most_slots(int64_t d, int parts, int64_t k) {
+    struct form team = team_form(d, parts, k), f = form_of(d, parts, k);
+    const int64_t passing = slots_of(&f, k), together = slots_of(&team, k);
+    const int64_t most = passing > together ? passing : together;
+    f.warps = 1;
+    const int64_t held = hold_of(&f, k);
+    return most > held ? most : held;
+}
+
 void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a, hf_carve *carve) {
+    const int64_t d = a->x.cols, k = a->c.rows;
     for (int i = 0; i < 2; i++) {
         struct hf_cl_halves *h = &job->halves[i];
-        const struct form f = form_of(a->x.cols, i + 1, a->c.rows);
+        const struct form f = form_of(d, i + 1, k);
         if (i == 1 && hf_cl_matrix_once(a))
             break;
-        const int64_t passing = slots_of(&f, a->c.rows), held = hold_of(&f, a->c.rows, 1);
-        const size_t slots = (size_t)(passing > held ? passing : held);
+        const size_t slots = (size_t)most_slots(d, i + 1, k);
         h->packed = hf_carve_take(carve, slots * 64 * (size_t)(f.blocks * f.parts));
         h->start = hf_carve_take(carve, slots * sizeof *h->start);
         h->length = hf_carve_take(carve, slots * sizeof *h->length);
@@ -139,20 +178,18 @@ static struct held held_of(const struct hf_cl_assign *job, const struct form *f)
     return held;
 }
 
-static int64_t warps_of(const struct hf_cl_assign *job) { return job->cl->unit ? WARPS : 1; }
-
 /* All rows, if no call before has. */
 static hf_status keep_rows(struct hf_cl_assign *job, const struct form *f, struct hf_cl_job run) {
     const struct hf_assign_args *a = &job->a;
     struct hf_assign_packed *p = a->packed;
     const struct held held = held_of(job, f);
-    const int64_t warps = warps_of(job), tall = warps * 16 * f->tall;
+    const int64_t tall = INT64_C(16) * f->warps * f->tall;
     const int64_t tiles = (a->x.rows + tall - 1) / tall;
     const int64_t most = (int64_t)job->call->device->units * WAVES;
     if (p == NULL || p->form != 0)
         return HF_OK;
     run.kernel = "matrix_rows";
-    run.group = (size_t)(warps * 32);
+    run.group = (size_t)f->warps * 32;
     run.global = run.group * (size_t)(tiles < most ? tiles : most);
     p->form = 1;
     p->filled = a->x.rows;
@@ -166,7 +203,7 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
     const struct hf_assign_args *a = &job->a;
     const struct filter_bound b = bound_of(job, f);
     const bool euclidean = a->metric == HF_EUCLIDEAN;
-    const int64_t warps = warps_of(job), tall = warps * 16 * f->tall;
+    const int64_t tall = INT64_C(16) * f->warps * f->tall;
     const int64_t tiles = (a->x.rows + tall - 1) / tall;
     const int64_t units = job->call->device->units;
     const int64_t most = units * (rows->list == NULL ? WAVES : FEW_WAVES);
@@ -175,7 +212,7 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
     const struct hf_cl_rows open = hf_cl_open_rows(job);
     const struct held held = rows->list == NULL ? held_of(job, f) : (struct held){NULL, NULL};
     run.kernel = "matrix_filter";
-    run.group = (size_t)(warps * 32);
+    run.group = (size_t)f->warps * 32;
     run.global = run.group * (size_t)(groups < most ? groups : most);
     return hf_opencl_run(job->cl, &run, "pniiiipppfppppfffffpfffffnpppppppp", a->x.data,
                          (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, a->c.rows, a->x.cols,
@@ -190,18 +227,19 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
 
 static struct hf_cl_job job_of(const struct hf_cl_assign *job, const struct form *f,
                                char options[128]) {
-    (void)snprintf(options, 128, "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d -DHOLD=%d",
-                   f->parts, f->blocks, f->tall, f->strip, f->chunk, f->hold);
+    (void)snprintf(options, 128,
+                   "-DPARTS=%d -DBLOCKS=%d -DMT=%d -DSTRIP=%d -DCHUNK=%d -DHOLD=%d -DWARPS=%d",
+                   f->parts, f->blocks, f->tall, f->strip, f->chunk, f->hold, f->warps);
     return (struct hf_cl_job){.source = job->cl->matrix, .options = options};
 }
 
 hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     for (int i = 0; i < (hf_cl_matrix_once(&job->a) ? 1 : 2); i++) {
-        struct form f = form_of(job->a.x.cols, i + 1, job->a.c.rows);
+        struct form f = form_for(job, i + 1);
         char options[128];
         if (i == 0 && job->a.packed != NULL) {
             HF_TRY(keep_rows(job, &f, job_of(job, &f, options)));
-            f.hold = rows->list == NULL ? hold_of(&f, job->a.c.rows, warps_of(job)) : 0;
+            f = rows->list == NULL ? held_form(job, f) : f;
         }
         const struct hf_cl_job run = job_of(job, &f, options);
         HF_TRY(pack(job, &job->halves[i], &f, run));

@@ -5,16 +5,19 @@
  *   PARTS   1: x' and c' are float16. 2: each is the sum of two, the second 2^11 times as fine
  *   BLOCKS  32 columns each that a row has room for
  *   MT      rows of a warp / 16
- *   STRIP   8 centroids each that are scored at once
+ *   STRIP   8 centroids each that are scored at once; 8: by teams of four warps
  *   CHUNK   scores of a row that a work-item looks at together: 2 STRIP or a part of it
  *   HOLD    centroids that stay in local memory while rows that are kept pass by; 0: centroids pass
+ *   WARPS   of 32 work-items, in a group
  * A unit is a file of its own in front of this one (unit_*.cl):
- *   WARPS           of 32 work-items, in a group
  *   unit_halves()   two float as two float16; unit_singles(): back
  *   unit_fetch()    begin to copy 16 bytes; unit_arrive(): wait for all of them
  *   unit_share()    all that a unit needs of the rows before it multiplies
  *   unit_multiply() adds the products of 16 MT rows and 8 STRIP centroids
+ *   unit_start()    of a team: begins with those of 16 rows of each warp, from 0 on
+ *   unit_wait()     of a team: until they are there; those of `behind` sixteens need not be
  *   unit_keep()     keeps a chunk of scores if the best of all is among them
+ *   UNIT_PLACE(c, j) where it wants column j of centroid c, of 32 and 8
  * Work-item 4 g + q of a warp has columns 8 q to 8 q + 7 of each 32 of rows g and g + 8 of every
  * 16, and the scores of these rows and centroids 2 q and 2 q + 1 of every 8. */
 #define COLS (32 * BLOCKS)
@@ -58,14 +61,15 @@ __kernel void matrix_pack(GLOBAL(c), int type, long stride, long k, long d, GLOB
                                    VIEW(const f64, lengths)};
     __global volatile uint *most = VIEW(uint, moved);
     const long slot = get_group_id(0);
-    __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256 + slot % 8 * 32;
+    __global half *to = VIEW(half, packed) + slot / 8 * PARTS * BLOCKS * 256;
     const f64 whole = centroid_length(&from, slot, LOST, part, VIEW(uint, limit));
     const int lost = !f64_less(whole, f64_of(LOST));
     const f64 times = centroid_factor(&from, slot);
     f64 square = f64_of(0), rest = square;
     for (int j = (int)get_local_id(0); j < COLS; j += (int)get_local_size(0)) {
         const float v = j < d && !lost ? f64_to_float(centroid_at(&from, slot, times, j)) : 0;
-        const float left = store_parts(v, to + j / 32 * 256 + j % 32, BLOCKS * 256);
+        const int place = j / 32 * 256 + UNIT_PLACE((int)(slot % 8), j % 32);
+        const float left = store_parts(v, to + place, BLOCKS * 256);
         square = add_product(square, f64_of(v), f64_of(v));
         rest = add_product(rest, f64_of(left), f64_of(left));
     }
@@ -309,20 +313,95 @@ struct best {
     float best[OWN], next[OWN], number[OWN], kept[OWN][CHUNK];
 };
 
-/* number: of the first chunk; zero: -0, which the compiler does not know. */
-INLINED void take_scores(float score[MT][STRIP][4], float number, float zero, struct best *b) {
+/* Scores of 16 rows; number: of the first chunk; zero: -0, which the compiler does not know. */
+INLINED void take_scores(float score[STRIP][4], int m, float number, float zero, struct best *b) {
 UNROLL
-    for (int r = 0; r < OWN; r++)
+    for (int r = 2 * m; r < 2 * m + 2; r++)
 UNROLL
         for (int c = 0; c < STRIP * 2 / CHUNK; c++) {
             float v[CHUNK];
 UNROLL
             for (int i = 0; i < CHUNK; i++)
-                v[i] = score[r / 2][(c * CHUNK + i) / 2][r % 2 * 2 + i % 2];
+                v[i] = score[(c * CHUNK + i) / 2][r % 2 * 2 + i % 2];
             unit_keep(v, number + c, zero, &b->best[r], &b->next[r], &b->number[r], b->kept[r]);
         }
 }
 
+INLINED void fetch(__local uint4 *stage, __local float *bias, __global const uint4 *packed,
+                  __global const float *start, long tile) {
+    const int own = (int)get_local_id(0);
+UNROLL
+    for (int from = 0; from < PIECES; from += GROUP)
+        if (PIECES % GROUP == 0 || from + own < PIECES)
+            unit_fetch(stage + from + own, packed + tile * PIECES + from + own);
+    for (int i = own; i < TILE / 4; i += GROUP)
+        unit_fetch((__local uint4 *)bias + i, (__global const uint4 *)(start + tile * TILE) + i);
+}
+
+INLINED void begin(struct best *b) {
+UNROLL
+    for (int r = 0; r < OWN; r++) {
+        b->best[r] = b->next[r] = -INFINITY;
+        b->number[r] = 0;
+UNROLL
+        for (int i = 0; i < CHUNK; i++)
+            b->kept[r][i] = -INFINITY;
+    }
+}
+
+/* stage: two tiles of centroids, bias: theirs. All work-items have the stage behind them. zero: -0,
+ * which the compiler does not know. */
+#if STRIP == 8
+INLINED void add_bias(float to[STRIP][4], float score[STRIP][4], __local const float *bias) {
+UNROLL
+    for (int i = 0; i < STRIP * 4; i++)
+        to[i / 4][i % 4] = score[i / 4][i % 4] + bias[i / 4 * 8 + i % 2];
+}
+
+/* The unit works while scores are compared, those of the last 16 rows while it begins with the next
+ * centroids. Biases come at the end: nothing but the unit may write to sums that it adds to, or the
+ * assembler makes warps wait for all that it does. The wait for the last sums is at the head of the
+ * loop, as the assembler would move it before comparisons. */
+INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
+                     __local uint4 *stage, __local float *bias, __global const uint4 *packed,
+                     __global const float *start, long tiles, float zero, struct best *b) {
+    __local const float *from = bias + (int)get_local_id(0) % 4 * 2;
+    float number = -STRIP * 2 / CHUNK, score[MT][STRIP][4], last[STRIP][4];
+    begin(b);
+UNROLL
+    for (int i = 0; i < STRIP * 4; i++) /* before the first, whatever is added */
+        score[MT - 1][i / 4][i % 4] = -INFINITY;
+    fetch(stage, bias, packed, start, 0);
+    for (int t = 0; t < (int)tiles; t++) {
+        const int now = t & 1;
+        unit_arrive();
+        for (int s = 0; s < TILE / 8; s += STRIP) {
+            __local const uint4 *centroids = stage + now * PIECES + s * BLOCKS * 32;
+            unit_wait(score[MT - 1], 0);
+            add_bias(last, score[MT - 1], from);
+            if (s == 0)
+                barrier(CLK_LOCAL_MEM_FENCE);
+            unit_start(score[0], x[0], centroids);
+            if (s == 0 && t + 1 < (int)tiles)
+                fetch(stage + (1 - now) * PIECES, bias + (1 - now) * TILE, packed, start, t + 1);
+            take_scores(last, MT - 1, number, zero, b);
+            from = bias + now * TILE + s * 8 + (int)get_local_id(0) % 4 * 2;
+            number += STRIP * 2 / CHUNK;
+UNROLL
+            for (int m = 1; m < MT; m++) {
+                unit_start(score[m], x[m], centroids);
+                unit_wait(score[m - 1], 1);
+                add_bias(score[m - 1], score[m - 1], from);
+                take_scores(score[m - 1], m - 1, number, zero, b);
+            }
+        }
+    }
+    unit_wait(score[MT - 1], 0);
+    add_bias(last, score[MT - 1], from);
+    take_scores(last, MT - 1, number, zero, b);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+#else
 /* Scores of 8 STRIP centroids; bias: theirs from this work-item's first on. */
 INLINED void score_strip(float score[MT][STRIP][4], __local const uint4 *shared,
                         uint x[MT][PARTS][BLOCKS][8], __local const uint4 *centroids,
@@ -346,28 +425,6 @@ UNROLL
 #endif
 }
 
-INLINED void fetch(__local uint4 *stage, __local float *bias, __global const uint4 *packed,
-                  __global const float *start, long tile) {
-    const int own = (int)get_local_id(0);
-    for (int i = own; i < PIECES; i += GROUP)
-        unit_fetch(stage + i, packed + tile * PIECES + i);
-    for (int i = own; i < TILE / 4; i += GROUP)
-        unit_fetch((__local uint4 *)bias + i, (__global const uint4 *)(start + tile * TILE) + i);
-}
-
-INLINED void begin(struct best *b) {
-UNROLL
-    for (int r = 0; r < OWN; r++) {
-        b->best[r] = b->next[r] = -INFINITY;
-        b->number[r] = 0;
-UNROLL
-        for (int i = 0; i < CHUNK; i++)
-            b->kept[r][i] = -INFINITY;
-    }
-}
-
-/* stage: two tiles of centroids, bias: theirs. All work-items have the stage behind them. zero: -0,
- * which the compiler does not know. */
 INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
                     __local uint4 *stage, __local float *bias, __global const uint4 *packed,
                     __global const float *start, long tiles, float zero, struct best *b) {
@@ -378,7 +435,9 @@ INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
     for (int s = 0; s < (int)tiles; s += STRIP) { /* eights of centroids */
         float score[MT][STRIP][4];
         score_strip(score, shared, x, stage + s * BLOCKS * 32, bias + s * 8 + 2 * q);
-        take_scores(score, number, zero, b);
+UNROLL
+        for (int m = 0; m < MT; m++)
+            take_scores(score[m], m, number, zero, b);
         number += STRIP * 2 / CHUNK;
     }
     return;
@@ -394,12 +453,15 @@ INLINED void compare(uint x[MT][PARTS][BLOCKS][8], __local const uint4 *shared,
             float score[MT][STRIP][4];
             score_strip(score, shared, x, stage + now * PIECES + s * PARTS * BLOCKS * 32,
                         bias + now * TILE + s * 8 + 2 * q);
-            take_scores(score, number, zero, b);
+UNROLL
+            for (int m = 0; m < MT; m++)
+                take_scores(score[m], m, number, zero, b);
             number += STRIP * 2 / CHUNK;
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+#endif
 
 /* The centroid of the best score and, in *next, the second best score, of row r. */
 INLINED int find_best(const struct best *b, int r, float *next) {

@@ -3,7 +3,6 @@
  * work-items multiplies [16, 16] by [16, 8]. matrix.cl says what the functions do. Work-item q of
  * the four that share a row has columns 8 q to 8 q + 7 of each 32, of rows and centroids alike:
  * the unit adds products up, so their order is free. */
-#define WARPS 4 /* groups that are small wait for each other less */
 #define UNIT_SHARED 1
 #define UNROLL _Pragma("unroll")
 #define LARGER(a, b) fmax(a, b)
@@ -27,9 +26,66 @@ INLINED void unit_fetch(__local uint4 *to, __global const uint4 *from) {
     __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"l"(to), "l"(from) : "memory");
 }
 
-INLINED void unit_arrive(void) { __asm__ volatile("cp.async.wait_all;" ::: "memory"); }
+INLINED void unit_arrive(void) {
+    __asm__ volatile("cp.async.wait_all;" ::: "memory");
+#if STRIP == 8
+    __asm__ volatile("//HF fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
 
 INLINED void unit_share(__local uint4 *shared, uint x[MT][PARTS][BLOCKS][8]) {}
+
+#if STRIP == 8
+/* Hopper's own instruction, by four warps at once, which the compiler does not know: cl_program.c.
+ * It reads centroids from local memory, where two columns of four of the eights lie side by side,
+ * and works while the warps go on. */
+#define UNIT_PLACE(centroid, j) ((j) % 8 / 2 * 64 + (centroid) * 8 + (j) / 8 * 2 + (j) % 2)
+
+#define WGMMA                                                                                      \
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " \
+    "%10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "   \
+    "%28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 0; }"
+#define FOUR(how, d) how((d)[0]), how((d)[1]), how((d)[2]), how((d)[3])
+#define ALL(how, d)                                                                                \
+    FOUR(how, (d)[0]), FOUR(how, (d)[1]), FOUR(how, (d)[2]), FOUR(how, (d)[3]),                    \
+        FOUR(how, (d)[4]), FOUR(how, (d)[5]), FOUR(how, (d)[6]), FOUR(how, (d)[7])
+
+/* The first step does not read the sums: what wrote to them would have to wait for the unit. */
+INLINED void unit_step_first(float d[STRIP][4], const uint a[4], ulong b) {
+    __asm__ volatile("//HF { .reg .pred p; setp.ne.u32 p, 0, 0; " WGMMA
+                     : ALL("=f", d)
+                     : FOUR("r", a), "l"(b));
+}
+
+INLINED void unit_step(float d[STRIP][4], const uint a[4], ulong b) {
+    __asm__ volatile("//HF { .reg .pred p; setp.eq.u32 p, 0, 0; " WGMMA
+                     : ALL("+f", d)
+                     : FOUR("r", a), "l"(b));
+}
+
+INLINED void unit_start(float score[STRIP][4], uint x[PARTS][BLOCKS][8],
+                        __local const uint4 *centroids) {
+    const uint place = (uint)(ulong)centroids >> 4 & 0x3FFF; /* in pieces of 16 bytes */
+    const ulong apart = (ulong)(BLOCKS * 32) << 32 | 8 << 16; /* centroids, columns */
+    __asm__ volatile("//HF wgmma.fence.sync.aligned;" ::: "memory");
+    unit_step_first(score, x[0][0], apart | place);
+UNROLL
+    for (int i = 1; i < BLOCKS * 2; i++)
+        unit_step(score, x[0][i / 2] + i % 2 * 4, apart | (place + i * 16));
+    __asm__ volatile("//HF wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+INLINED void unit_wait(float score[STRIP][4], int behind) {
+    if (behind == 0)
+        __asm__ volatile("//HF wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    else
+        __asm__ volatile("//HF wgmma.wait_group.sync.aligned 1;" ::: "memory");
+UNROLL
+    for (int i = 0; i < STRIP * 4; i++) /* is read after this */
+        __asm__ volatile("" : "+f"(score[i / 4][i % 4])::"memory");
+}
+#else
+#define UNIT_PLACE(centroid, j) ((centroid) * 32 + (j))
 
 INLINED void unit_step(float d[4], const uint a[4], uint b0, uint b1) {
     __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
@@ -58,6 +114,8 @@ UNROLL
             unit_step(score[i % MT][i / MT], x[i % MT][part][b] + 4, c[i / MT].z, c[i / MT].w);
     }
 }
+
+#endif
 
 /* Copies are additions of -0: they go to the pipe that comparisons leave idle. */
 INLINED void unit_keep(const float v[CHUNK], float number, float zero, float *best, float *next,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What units need of work-items where a group is one warp and all rows of it lie in local memory.
  * unit_none.cl and unit_dpas.cl multiply. */
-#define WARPS 1
 #define UNROLL
+#define UNIT_PLACE(centroid, j) ((centroid) * 32 + (j))
 #define UNIT_ROWS (PARTS * MT * 16 * BLOCKS * 4) /* pieces of 16 bytes */
 #define LARGER(a, b) fmax(a, b)
 #define SMALLER(a, b) fmin(a, b)
