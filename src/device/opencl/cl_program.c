@@ -14,7 +14,7 @@
 #define OPTIONS 256
 #define KEY 2048
 #define KERNELS 16 /* of a program */
-#define PARTS 8    /* texts of a program: float64, the prelude and the sources */
+#define PARTS 10   /* texts of a program: float64, the prelude and the sources */
 
 struct hf_cl_built {
     struct hf_cl_built *next;
