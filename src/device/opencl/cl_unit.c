@@ -87,15 +87,15 @@ void hf_cl_unit_choose(struct hf_opencl *cl) {
     if (!hf_cl_unit_kernels(info))
         return;
     if (info->ptx && hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial", false)) {
-        cl->matrix = HF_CL_UNIT_PTX "+halves+matrix";
+        cl->matrix = HF_CL_UNIT_PTX "+halves+matrix+near";
         cl->unit = true;
         cl->team = info->hopper && !asked_for("mma") &&
                    hf_cl_unit_works(cl, HF_CL_UNIT_PTX "+unit_trial", true);
     } else if (info->matrix && hf_cl_unit_works(cl, HF_CL_UNIT_DPAS "+unit_trial", false)) {
-        cl->matrix = HF_CL_UNIT_DPAS "+halves+matrix";
+        cl->matrix = HF_CL_UNIT_DPAS "+halves+matrix+near";
     } else if (asked_for("dpas")) {
-        cl->matrix = HF_CL_UNIT_DPAS_ALONE "+halves+matrix";
+        cl->matrix = HF_CL_UNIT_DPAS_ALONE "+halves+matrix+near";
     } else if (asked_for("1")) {
-        cl->matrix = HF_CL_UNIT_NONE "+halves+matrix";
+        cl->matrix = HF_CL_UNIT_NONE "+halves+matrix+near";
     }
 }

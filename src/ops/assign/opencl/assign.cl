@@ -54,10 +54,19 @@ struct nearest {
     int label;
 };
 
+/* Others of which the nearest two are known. */
+static void also(struct nearest *f, f64 least, f64 next, int label) {
+    const int same = f64_equal(least, f->least) && label < f->label;
+    f->next = f64_min(f64_min(f->next, next), f64_max(f->least, least));
+    if (f64_less(least, f->least) || same)
+        f->label = label;
+    f->least = f64_min(f->least, least);
+}
+
 /* Panels [from, end) by steps of `step`, eight centroids each. */
-static struct nearest look(int metric, __global const uchar *row, int type,
-                           __global const f64 *panels, __global const f64 *norms, long k,
-                           long d, long from, long step) {
+static void look(int metric, __global const uchar *row, int type, __global const f64 *panels,
+                 __global const f64 *norms, long k, long d, long from, long step,
+                 struct nearest *found) {
     const f64 norm = metric == COSINE ? norm_of(row, type, d) : f64_of(0);
     struct nearest f = {f64_of(INFINITY), f64_of(INFINITY), 0};
     for (long g = from; g < (k + 7) / 8; g += step) {
@@ -73,7 +82,7 @@ static struct nearest look(int metric, __global const uchar *row, int type,
             }
         }
     }
-    return f;
+    *found = f;
 }
 
 /* What is written of row i; bounds: upper and lower, or NULL. Returns whether its label changed. */
@@ -165,9 +174,9 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
 #if HF_WIDE
     FOR_MINE(slot, rows) {
         const long i = row_number ? row_number[slot] : slot;
-        const struct nearest f =
-            look(metric, row_of(VIEW(const uchar, x), i, stride, type), type,
-                 VIEW(const f64, panels), VIEW(const f64, norms), k, d, 0, 1);
+        struct nearest f;
+        look(metric, row_of(VIEW(const uchar, x), i, stride, type), type, VIEW(const f64, panels),
+             VIEW(const f64, norms), k, d, 0, 1, &f);
         changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
         done++;
     }
@@ -190,13 +199,8 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         barrier(CLK_LOCAL_MEM_FENCE);
         if (i >= 0 && lane == 0) {
             struct nearest f = {least[own], next[own], label[own]};
-            for (int o = own + 1; o < own + min((long)lanes, k); o++) {
-                const int same = f64_equal(least[o], f.least) && label[o] < f.label;
-                f.next = f64_min(f64_min(f.next, next[o]), f64_max(f.least, least[o]));
-                if (f64_less(least[o], f.least) || same)
-                    f.label = label[o];
-                f.least = f64_min(f.least, least[o]);
-            }
+            for (int o = own + 1; o < own + min((long)lanes, k); o++)
+                also(&f, least[o], next[o], label[o]);
             changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), VIEW(float, lower));
             done++;
         }
@@ -209,6 +213,66 @@ __kernel void assign_exact(GLOBAL(x), int type, long stride, GLOBAL(panels), GLO
         add_long(VIEW(long, stats) + RECHECKED, done);
         add_long(VIEW(long, stats) + WIDE, done);
         add_long(VIEW(long, stats) + PAIRS, done * k);
+    }
+}
+
+#define NEAR 8 /* filters.h */
+
+/* Rows of `list`, count[0] of them, of which near.cl has found all centroids that may be the
+ * nearest, by NEAR work-items each; the others go to `open`. told: as decide.cl has it. Bounds: in,
+ * those by which the filter knows of all other centroids. */
+__kernel void assign_near(GLOBAL(x), int type, long stride, GLOBAL(c), int c_type, long c_stride,
+                          long d, int metric, GLOBAL(list), GLOBAL(count), GLOBAL(told), long nears,
+                          GLOBAL(labels), GLOBAL(upper), GLOBAL(lower), GLOBAL(open),
+                          GLOBAL(opened), GLOBAL(stats)) {
+    __local f64 away[SHARERS];
+    __local int label[SHARERS];
+    __global const int *found_of = VIEW(const int, told) + nears, *near_of = found_of + nears;
+    __global float *lower_of = VIEW(float, lower);
+    const long rows = *VIEW(const long, count);
+    const int own = (int)get_local_id(0), lanes = min((int)get_local_size(0), NEAR);
+    const int lane = own % lanes, together = (int)get_local_size(0) / lanes;
+    long changed = 0, done = 0, pairs = 0;
+    for (long begin = (long)get_group_id(0) * together; begin < rows;
+         begin += (long)get_num_groups(0) * together) {
+        const long place = begin + own / lanes;
+        const int found = place < min(rows, nears) ? found_of[place] : 0;
+        const int few = found > 0 && found <= NEAR;
+        struct nearest f = {f64_of(INFINITY), f64_of(INFINITY), 0};
+        for (int e = lane; few && e < found; e += lanes) {
+            const int near = near_of[place * NEAR + e];
+            const f64 distance = reference_distance(
+                metric,
+                row_of(VIEW(const uchar, x), VIEW(const int, list)[place], stride, type), type,
+                row_of(VIEW(const uchar, c), near, c_stride, c_type), c_type, d);
+            also(&f, distance, f64_of(INFINITY), near);
+        }
+        away[own] = f.least;
+        label[own] = f.label;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (place < rows && lane == 0) {
+            const int i = VIEW(const int, list)[place];
+            if (few) {
+                for (int o = own + 1; o < own + min(lanes, found); o++)
+                    also(&f, away[o], f64_of(INFINITY), label[o]);
+                const float others = lower_of ? lower_of[i] : 0;
+                changed += settle(&f, i, d, VIEW(int, labels), VIEW(float, upper), lower_of);
+                if (lower_of)
+                    lower_of[i] = fmin(lower_of[i], others);
+                done++;
+                pairs += found;
+            } else {
+                VIEW(int, open)[next_number(VIEW(long, opened))] = i;
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (changed > 0)
+        add_long(VIEW(long, stats) + CHANGED, changed);
+    if (done > 0) {
+        add_long(VIEW(long, stats) + RECHECKED, done);
+        add_long(VIEW(long, stats) + WIDE, done);
+        add_long(VIEW(long, stats) + PAIRS, pairs);
     }
 }
 

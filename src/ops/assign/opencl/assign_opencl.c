@@ -71,7 +71,7 @@ static size_t carve_job(struct hf_cl_assign *job, const struct hf_assign_args *a
     job->update_ws = hf_carve_take(&carve, update_bytes(job->call, a));
     if (s->filter == HF_CL_FILTER_NONE)
         return carve.used;
-    const size_t lists = s->filter == HF_CL_FILTER_MATRIX ? 2 : 1;
+    const size_t lists = s->filter == HF_CL_FILTER_MATRIX ? 3 : 1;
     job->lengths = hf_carve_take(&carve, 3 * k * sizeof *job->lengths);
     job->open = hf_carve_take(&carve, lists * n * sizeof *job->open);
     job->shift = hf_carve_take(&carve, d * sizeof *job->shift);

@@ -142,8 +142,8 @@ static float longest(const struct bound *b, const struct row *r, float *reach) {
 
 /* Does the filter know the row's nearest centroid? 0: nothing, 1: the threshold is right but does
  * not decide, 2: it is the best. */
-static int decide(const struct bound *b, const struct row *r, float q, float *upper,
-                  float *lower) {
+static int decide(const struct bound *b, const struct row *r, float q, float *upper, float *lower,
+                  float *threshold) {
     float reach;
     const float c = longest(b, r, &reach);
     const float e = score_error(b, r, c), d = distance_error(b, r->norm, c);
@@ -151,7 +151,7 @@ static int decide(const struct bound *b, const struct row *r, float q, float *up
     float margin = 2 * (e + root * d + d * d);
     if (!(b->half_norm > 0))
         margin = 2 * (4 * b->delta * r->norm * c + e);
-    const float threshold = r->best - margin * (1 + 0x1p-10f);
+    *threshold = r->best - margin * (1 + 0x1p-10f);
     if (!(reach < b->far && r->norm + r->loss < b->far && b->least < q && EXCLUDED < r->best))
         return 0;
     const float wide = fmin(b->cmax, 4 * reach + r->norm);
@@ -161,7 +161,7 @@ static int decide(const struct bound *b, const struct row *r, float q, float *up
     sight = fmin(sight, 2 * b->far); /* centroids that are not held are farther than that */
     *upper = (root + d) * (1 + 0x1p-20f) * b->unit;
     *lower = fmin(fmax(fmin(low, sight), 0.0f) * b->unit, FLT_MAX);
-    return r->next < threshold ? 2 : 1;
+    return r->next < *threshold ? 2 : 1;
 }
 
 /* Where results go. */
@@ -172,20 +172,26 @@ struct outcome {
     __global long *opened;         /* how many */
     __global const float *length;  /* of each centroid */
     int exact;
+    long nears;           /* of so many of `open` we say, */
+    __global float *told; /* [nears] the threshold, then [nears] ints: 0, then [nears, NEAR] ints:
+                             room for centroids. If nothing is known NAN and NEAR + 1 */
 };
+
+#define NEAR 8 /* filters.h */
 
 /* Row i with its sum of squares q and what the filter found of it; known: its label is `arg` for
  * sure. Returns whether its label changed. */
 static int conclude(const struct bound *b, const struct outcome *o, long i, float q, float best,
                     float next, int arg, float loss, int known) {
     int verdict = known ? 2 : 0;
+    float threshold = NAN;
     if (o->upper || !known) {
         const float up = q * (1 + b->qerr);
         const struct row r = {sqrt(up) * (1 + 0x1p-10f), up, q * (1 - b->qerr), best, next,
                               o->length[arg], loss};
         float above = 0, below = 0;
-        verdict = decide(b, &r, q, &above, &below);
-        if (o->upper && (verdict == 2 || (verdict == 1 && !o->exact))) {
+        verdict = decide(b, &r, q, &above, &below, &threshold);
+        if (o->upper && verdict > 0) {
             o->upper[i] = above;
             o->lower[i] = below;
         }
@@ -195,6 +201,11 @@ static int conclude(const struct bound *b, const struct outcome *o, long i, floa
         o->label[i] = arg;
         return changed;
     }
-    o->open[next_number(o->opened)] = (int)i;
+    const long place = next_number(o->opened);
+    o->open[place] = (int)i;
+    if (place < o->nears) {
+        o->told[place] = verdict > 0 ? threshold : NAN;
+        ((__global int *)o->told)[o->nears + place] = verdict > 0 ? 0 : NEAR + 1;
+    }
     return 0;
 }

@@ -7,6 +7,8 @@
 #include "ops/assign/host/bound.h"
 #include "ops/opencl.h"
 
+#define HF_CL_NEAR 8 /* centroids that may be the nearest, of a row: decide.cl */
+
 enum hf_cl_filter { HF_CL_FILTER_NONE, HF_CL_FILTER_TILE, HF_CL_FILTER_BLOCK, HF_CL_FILTER_MATRIX };
 
 /* Of the tile: rows in a vector, vectors, centroids, work-items of a group. */
@@ -23,7 +25,7 @@ struct hf_cl_rows {
 
 /* What the kernels of a call count, from 0 on. */
 struct hf_cl_counts {
-    int64_t rows[3];   /* that bounds leave, and that each pass of a filter leaves open */
+    int64_t rows[4];   /* that bounds leave, and that each pass of a filter leaves open */
     float limit[2];    /* at least |c'| of all centroids that a filter in 16 bits holds; that one in
                           float32 holds */
     float moved[2][2]; /* of each product: as struct bound of decide.cl has it */
@@ -49,6 +51,8 @@ struct hf_cl_assign {
     struct hf_cl_counts *count;
     int32_t *open; /* [passes, n] rows that each pass of a filter leaves */
     int passes;    /* so far */
+    float *told;   /* of the first `nears` rows that a product leaves: decide.cl */
+    int64_t nears;
     float *shift, *packed, *start, *length, *scratch;
     struct hf_cl_halves halves[2];
     void *update_ws;

@@ -13,6 +13,7 @@
 #define LEAST_HELD 32 /* centroids; a kernel for each power of two */
 #define HELD_TILES 8  /* of rows, that a group takes one after the other */
 #define FEW 128       /* centroids: more warps with fewer rows */
+#define NEAR_SHARE 8  /* of the rows: as many may have few centroids that may be the nearest */
 #define FAR 0x1p13    /* beyond, centroids that are not held may be near */
 #define SMALL 0x1p-13
 
@@ -130,13 +131,18 @@ void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a
         h->start = hf_carve_take(carve, slots * sizeof *h->start);
         h->length = hf_carve_take(carve, slots * sizeof *h->length);
     }
+    job->nears = a->exact ? a->x.rows / NEAR_SHARE + 1 : 0;
+    job->told = hf_carve_take(carve, (size_t)job->nears * (HF_CL_NEAR + 2) * sizeof *job->told);
 }
 
 static hf_status pack(struct hf_cl_assign *job, const struct hf_cl_halves *h, const struct form *f,
                       struct hf_cl_job run) {
     const hf_array *c = &job->a.c;
-    const struct hf_cl_job items =
-        hf_opencl_group_job(job->call->device, run.source, "matrix_pack", slots_of(f, c->rows));
+    struct form passing = *f; /* those of matrix_near(), too */
+    passing.hold = 0;
+    const int64_t slots = slots_of(&passing, c->rows);
+    const struct hf_cl_job items = hf_opencl_group_job(job->call->device, run.source, "matrix_pack",
+                                                       f->hold > slots ? f->hold : slots);
     run.kernel = items.kernel;
     run.global = items.global;
     run.group = items.group;
@@ -214,15 +220,37 @@ static hf_status filter(struct hf_cl_assign *job, const struct hf_cl_halves *h,
     run.kernel = "matrix_filter";
     run.group = (size_t)f->warps * 32;
     run.global = run.group * (size_t)(groups < most ? groups : most);
-    return hf_opencl_run(job->cl, &run, "pniiiipppfppppfffffpfffffnpppppppp", a->x.data,
-                         (int32_t)a->x.dtype, a->x.row_stride, a->x.rows, a->c.rows, a->x.cols,
-                         rows->list, rows->count, job->shift, a->filter.scale, h->packed, h->start,
-                         h->length, job->count->moved[f->parts - 1], (double)b.eps, (double)b.delta,
-                         (double)b.tiny, (double)b.flush, (double)b.qerr, job->count->limit,
-                         euclidean ? 0.5 : 0.0, euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale,
-                         SMALL, FAR, (int32_t)a->exact, a->labels,
-                         a->bounds ? a->bounds->upper : NULL, a->bounds ? a->bounds->lower : NULL,
-                         open.list, open.count, a->stats, held.words, held.facts);
+    return hf_opencl_run(
+        job->cl, &run, "pniiiipppfppppfffffpfffffnpppppppppi", a->x.data, (int32_t)a->x.dtype,
+        a->x.row_stride, a->x.rows, a->c.rows, a->x.cols, rows->list, rows->count, job->shift,
+        a->filter.scale, h->packed, h->start, h->length, job->count->moved[f->parts - 1],
+        (double)b.eps, (double)b.delta, (double)b.tiny, (double)b.flush, (double)b.qerr,
+        job->count->limit, euclidean ? 0.5 : 0.0, euclidean ? -1.0 : 0x1p-90, 1 / a->filter.scale,
+        SMALL, FAR, (int32_t)a->exact, a->labels, a->bounds ? a->bounds->upper : NULL,
+        a->bounds ? a->bounds->lower : NULL, open.list, open.count, a->stats, held.words,
+        held.facts, f->parts == 1 ? job->told : NULL, f->parts == 1 ? job->nears : 0);
+}
+
+/* Rows that one product leaves open are compared with the centroids that may be the nearest, if
+ * these are few; *rows: in, out, the rows that are open. */
+static hf_status find_near(struct hf_cl_assign *job, const struct hf_cl_halves *h,
+                           const struct form *f, struct hf_cl_job run, struct hf_cl_rows *rows) {
+    const struct hf_assign_args *a = &job->a;
+    const struct hf_cl_rows in = *rows;
+    run.kernel = "matrix_near";
+    run.group = (size_t)f->warps * 32;
+    run.global = run.group * (size_t)job->call->device->units * FEW_WAVES;
+    HF_TRY(hf_opencl_run(job->cl, &run, "pniiipppfpppi", a->x.data, (int32_t)a->x.dtype,
+                         a->x.row_stride, a->c.rows, a->x.cols, in.list, in.count, job->shift,
+                         a->filter.scale, h->packed, h->start, job->told, job->nears));
+    const struct hf_cl_job settle =
+        hf_opencl_job(job->call->device, "assign", "assign_near", a->x.rows);
+    hf_cl_passed(job, rows);
+    return hf_opencl_run(job->cl, &settle, "pnipniinpppipppppp", a->x.data, (int32_t)a->x.dtype,
+                         a->x.row_stride, a->c.data, (int32_t)a->c.dtype, a->c.row_stride,
+                         a->x.cols, (int32_t)a->metric, in.list, in.count, job->told, job->nears,
+                         a->labels, a->bounds ? a->bounds->upper : NULL,
+                         a->bounds ? a->bounds->lower : NULL, rows->list, rows->count, a->stats);
 }
 
 static struct hf_cl_job job_of(const struct hf_cl_assign *job, const struct form *f,
@@ -245,6 +273,9 @@ hf_status hf_cl_matrix_run(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
         HF_TRY(pack(job, &job->halves[i], &f, run));
         HF_TRY(filter(job, &job->halves[i], &f, run, rows));
         hf_cl_passed(job, rows);
+        f.hold = 0;
+        if (i == 0 && job->nears > 0)
+            HF_TRY(find_near(job, &job->halves[i], &f, job_of(job, &f, options), rows));
     }
     return HF_OK;
 }

@@ -239,7 +239,8 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
               GLOBAL(length), GLOBAL(moved), float eps, float delta, float tiny, float flush,
               float qerr, GLOBAL(limit), float half_norm, float least, float unit, float small_,
               float far, int exact, GLOBAL(labels), GLOBAL(upper), GLOBAL(lower), GLOBAL(open),
-              GLOBAL(opened), GLOBAL(stats), GLOBAL(words), GLOBAL(facts)) {
+              GLOBAL(opened), GLOBAL(stats), GLOBAL(words), GLOBAL(facts), GLOBAL(told),
+              long nears) {
     const struct held held = {VIEW(uint4, words), VIEW(float2, facts)};
 #if HOLD
     __local uint4 stage[PIECES];
@@ -258,7 +259,8 @@ matrix_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(l
     const struct outcome o = {VIEW(int, labels),         VIEW(float, upper),
                               VIEW(float, lower),        VIEW(int, open),
                               VIEW(long, opened),        VIEW(const float, length),
-                              exact};
+                              exact,                     nears,
+                              VIEW(float, told)};
     const struct rows r = {VIEW(const uchar, x),
                            type,
                            stride,
