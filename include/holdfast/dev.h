@@ -71,7 +71,7 @@ HF_API int hf_dev_isa_at(int i, hf_dev_isa *info);
 typedef struct hf_dev_device {
     char name[24]; /* "cpu", "cuda:0"; "cuda" when it is not in this build */
     int available;
-    char text[200]; /* what it is, or why it is not there */
+    char text[400]; /* what it is, or why it is not there */
 } hf_dev_device;
 
 /* Device i; 0 past the last, else 1. */

@@ -283,7 +283,8 @@ def a_driver_that_dies():
 @test
 def a_driver_that_dies_of_a_binary():
     """The program that a process died over is compiled anew; where that was not the driver's fault, nothing else
-    happens. A driver that always dies of binaries gets none any more after two processes."""
+    happens, even if another one dies later. A driver that always dies of binaries gets none any more after two
+    processes, until a day has gone by, and info says so."""
     library = failing_driver()
     cache, cpu, cl = scratch("loaded"), scratch("cpu"), scratch("cl")
     env = {"HF_OPENCL_LIBRARY": library, "HF_OPENCL_CACHE": cache}
@@ -312,16 +313,27 @@ def a_driver_that_dies_of_a_binary():
     _, notes = run(2, code=-6)
     over = notes[0].split()[-1]
     check(over in made and notes == [f"deaths 1 over {over}\n"], notes)
-    equal(run(0), ([over], [f"deaths 1 after {over}\n"]), what="the process after the one that died")
-    equal(run(0), ([], []), what="the next one")
+    equal(run(0), ([over], [f"deaths 0 after {over}\n"]), what="the process after the one that died")
+    _, notes = run(1, code=-6)
+    other = notes[0].split()[-1]
+    check(other != over and notes == [f"deaths 1 over {other}\n"], notes)
+    equal(run(0), ([other], [f"deaths 0 after {other}\n"]), what="the process after another that died")
+    _, notes = run(1, code=-6)
+    equal(notes, [f"deaths 2 over {other}\n"], what="the same program again")
+    os.remove(glob.glob(os.path.join(cache, "*.loading"))[0])
+    equal(run(0), ([], []), what="without the note")
     for deaths in (1, 2):
         _, notes = run(1, code=-6)
         check(notes[0].startswith(f"deaths {deaths} over "), notes)
     for crash_at in (1, 0):
         again, notes = run(crash_at)
         check(sorted(again) == sorted(made) and notes[0].startswith("deaths 2 after "), (again, made, notes))
-    os.remove(glob.glob(os.path.join(cache, "*.loading"))[0])
-    equal(run(0), ([], []), what="without the note")
+    note = glob.glob(os.path.join(cache, "*.loading"))[0]
+    check(f"until somebody removes {note}" in holdfast("info", env=env).out, note)
+    yesterday = os.stat(note).st_mtime - 86401
+    os.utime(note, (yesterday, yesterday))
+    check(note not in holdfast("info", env=env).out, note)
+    equal(run(0), ([], []), what="a day later")
 
 
 def label(cache, out, code=0, **env):

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define DEATHS 2 /* one may have been the user's doing */
+#define DEATHS 2    /* one may have been the user's doing */
+#define DAY 86400.0 /* s, after which a driver gets another try */
 #define LINE 64
 
 /* Write what it says from now on, over what it said. */
@@ -92,23 +94,53 @@ static void remove_beside(const char *path, const char *name) {
     (void)unlink(whole);
 }
 
+static void name_loading(const char *path, const char *driver, struct hf_cl_note *note) {
+    (void)snprintf(note->path, sizeof note->path, "%.*s%016llx.loading",
+                   (int)(hf_cl_cache_name(path) - path), path,
+                   (unsigned long long)hf_cl_cache_hash(driver));
+}
+
+/* Of a note that says so since then. */
+static bool refuses(int deaths, time_t since) {
+    return deaths >= DEATHS && difftime(time(NULL), since) < DAY;
+}
+
+bool hf_cl_note_refuses(const char *path, const char *driver, struct hf_cl_note *note) {
+    struct stat is;
+    name_loading(path, driver, note);
+    FILE *file = stat(note->path, &is) == 0 && S_ISREG(is.st_mode) ? fopen(note->path, "re") : NULL;
+    note->deaths = 0;
+    if (file == NULL)
+        return false;
+    const bool known = fscanf(file, "deaths %d", &note->deaths) == 1;
+    (void)fclose(file);
+    return known && refuses(note->deaths, is.st_mtime);
+}
+
 bool hf_cl_note_loading(const char *path, const char *driver, struct hf_cl_note *note) {
     const char *own = hf_cl_cache_name(path);
-    (void)snprintf(note->path, sizeof note->path, "%.*s%016llx.loading", (int)(own - path), path,
-                   (unsigned long long)hf_cl_cache_hash(driver));
+    struct stat is;
+    name_loading(path, driver, note);
     const bool died = take(note);
     const bool again = strcmp(note->last, own) == 0;
     if (died)
         remove_beside(path, note->last);
-    if ((died && again) || note->deaths >= DEATHS) {
+    if (note->file >= 0 && fstat(note->file, &is) == 0 && refuses(note->deaths, is.st_mtime)) {
+        if (died)
+            say(note, note->deaths, "after", note->last);
+        (void)close(note->file);
+        return false;
+    }
+    if (died && again) {
         give_back(note, true);
         return false;
     }
     if (note->file >= 0)
-        say(note, note->deaths + 1, "over", own);
-    if (again) /* and it goes well now */
-        note->deaths = 0;
+        say(note, again || note->deaths >= DEATHS ? DEATHS : note->deaths + 1, "over", own);
+    note->deaths = 0; /* once it is loaded well */
+    if (again)
+        note->last[0] = '\0';
     return true;
 }
 
-void hf_cl_note_loaded(struct hf_cl_note *note) { give_back(note, note->deaths > 0); }
+void hf_cl_note_loaded(struct hf_cl_note *note) { give_back(note, note->last[0] != '\0'); }

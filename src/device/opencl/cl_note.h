@@ -12,7 +12,7 @@ struct hf_cl_note {
     char path[HF_CL_PATH];
     int file;      /* -1: there is no note */
     int deaths;    /* before */
-    char last[24]; /* the file of the last one that loaded; "" */
+    char last[24]; /* the file that the last one died over; "" */
 };
 
 /* ---- Compiling: a note for each program, whose file is `path`. */
@@ -25,12 +25,15 @@ bool hf_cl_note_compiling(const char *path, struct hf_cl_note *note);
 void hf_cl_note_compiled(struct hf_cl_note *note);
 
 /* ---- Loading: a note for each driver, in the folder of `path`. The file that a process died over
- * is removed. If that file, made anew, is loaded well, the death is forgotten: it was the user's
- * doing. After two deaths no program of this driver is loaded, until somebody removes the note. */
+ * is removed. Deaths may be the user's doing, so they count only if no program was loaded well
+ * between them, or if they are over the same file, made anew. After two no program of this driver
+ * is loaded for a day; then one more process tries. */
 
 /* The driver is about to take the program of the file `path`; false: it had better be compiled
  * anew. driver: what tells it from others. */
 bool hf_cl_note_loading(const char *path, const char *driver, struct hf_cl_note *note);
 void hf_cl_note_loaded(struct hf_cl_note *note);
+/* Is none loaded today? The note is named in note->path then. */
+bool hf_cl_note_refuses(const char *path, const char *driver, struct hf_cl_note *note);
 
 #endif

@@ -128,18 +128,31 @@ static hf_cl_program from_binary(struct hf_opencl *cl, const unsigned char *bina
     return NULL;
 }
 
+static void driver_of(const struct hf_cl_info *info, char text[KEY]) {
+    (void)snprintf(text, KEY, "%s\n%s\n%s\n%s\n", info->platform_name, info->name, info->version,
+                   info->driver);
+}
+
+bool hf_opencl_loads_nothing(const struct hf_cl_info *info, char *note_path, size_t bytes) {
+    char driver[KEY], path[HF_CL_PATH];
+    struct hf_cl_note note;
+    driver_of(info, driver);
+    const bool nothing = hf_cl_cache_path(driver, path) && hf_cl_note_refuses(path, driver, &note);
+    if (nothing)
+        (void)snprintf(note_path, bytes, "%s", note.path);
+    return nothing;
+}
+
 /* From the file at path; NULL: there is none that this driver takes. The note is there while it
  * does, which may crash. */
 static hf_cl_program from_disk(struct hf_opencl *cl, const char *path, const char *key,
                                const char *options, const char *name) {
-    const struct hf_cl_info *info = cl->info;
     char driver[KEY];
     struct hf_cl_note note;
     hf_cl_program program = NULL;
     size_t bytes = 0;
     unsigned char *binary = hf_cl_cache_load(path, key, &bytes);
-    (void)snprintf(driver, sizeof driver, "%s\n%s\n%s\n%s\n", info->platform_name, info->name,
-                   info->version, info->driver);
+    driver_of(cl->info, driver);
     if (binary != NULL && hf_cl_note_loading(path, driver, &note)) {
         program = from_binary(cl, binary, bytes, options, name);
         hf_cl_note_loaded(&note);

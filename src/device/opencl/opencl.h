@@ -84,6 +84,8 @@ hf_status hf_opencl_run(struct hf_opencl *cl, const struct hf_cl_job *job, const
 /* The kernel, built if need be. HF_E_DEVICE: it cannot be; cl->error says why. */
 hf_status hf_opencl_kernel(struct hf_opencl *cl, const struct hf_cl_job *job, hf_cl_kernel *kernel);
 void hf_opencl_forget(struct hf_opencl *cl); /* all that was built */
+/* Do processes compile anew what is kept for this device, as others died while they loaded it? */
+bool hf_opencl_loads_nothing(const struct hf_cl_info *info, char *note_path, size_t bytes);
 
 /* ---- cl_child.c: the first argument of the program that compiles for us; then come the number of
  * the device, source and options as in struct hf_cl_job. */

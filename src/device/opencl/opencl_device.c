@@ -3,6 +3,7 @@
 #include "base/below.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "device/opencl/cl_cache.h"
 #include "device/opencl/opencl.h"
 
 #include <stdio.h>
@@ -11,6 +12,16 @@
 extern const struct hf_device hf_opencl_device;
 
 static int cl_count(void) { return hf_cl_count(NULL, 0); }
+
+static void add_note(const struct hf_cl_info *info, char *text, size_t text_bytes) {
+    char path[HF_CL_PATH];
+    const size_t used = strlen(text);
+    if (hf_opencl_loads_nothing(info, path, sizeof path))
+        (void)snprintf(text + used, text_bytes - used,
+                       "; kernels are compiled by each process, as two died over kept ones: "
+                       "for a day, or until somebody removes %s",
+                       path);
+}
 
 /* "NAME DRIVER" comes first: whose measurements count for it. */
 static hf_status cl_probe(int index, char *text, size_t text_bytes) {
@@ -36,6 +47,7 @@ static hf_status cl_probe(int index, char *text, size_t text_bytes) {
                    info->ptx ? ", matrix units (PTX)" : "",
                    !info->matrix && !info->ptx ? ", no matrix extension" : "",
                    info->missing[0] != '\0' ? "; it lacks " : "", info->missing);
+    add_note(info, text, text_bytes);
     return info->missing[0] == '\0' ? HF_OK : HF_E_UNSUPPORTED;
 }
 
