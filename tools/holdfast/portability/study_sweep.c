@@ -5,7 +5,8 @@
 
 #define SWEEP_K 256
 #define SWEEP_COLUMNS 100
-#define SWEEP_STEPS 3
+#define SWEEP_STEPS_GPU 3
+#define SWEEP_STEPS_CPU 1 /* of seconds */
 
 static void add_point(struct study *s, const struct study_point *point) {
     if (s->points == STUDY_POINTS)
@@ -20,12 +21,13 @@ static int sweep_port(struct study *s, int at, const struct problem *p, const ch
                       hf_dev_port_form form, int value) {
     struct study_point point = {.sweep = sweep, .backend = at, .value = value};
     hf_dev_port *port = NULL;
+    const bool cpu = s->backend[at].platform == PLATFORM_CPU;
     snprintf(point.what, sizeof point.what, "%d", value);
     errno = 0;
     hf_status status = hf_dev_port_open(s->backend[at].ctx, &p->x, &form, &port);
     if (status == HF_OK)
-        status = hf_dev_port_run(port, &p->centroids, SWEEP_STEPS, &point.assign_s, &point.update_s,
-                                 NULL);
+        status = hf_dev_port_run(port, &p->centroids, cpu ? SWEEP_STEPS_CPU : SWEEP_STEPS_GPU,
+                                 &point.assign_s, &point.update_s, NULL);
     hf_dev_port_close(port);
     if (status != HF_OK)
         return tool_fail(s->backend[at].ctx, status, STAGE_COMPUTE);
@@ -89,8 +91,7 @@ static int sweep_kernels(struct study *s, int at, const struct problem *p) {
     return status == HF_OK ? EXIT_DONE : tool_fail(s->backend[at].ctx, status, STAGE_COMPUTE);
 }
 
-/* The sizes that the study tried, on its uniform rows; a plain port on a CPU gets a tenth of the
- * rows of a GPU. */
+/* The sizes that the study tried, on its uniform rows. */
 static int sweep_device(struct study *s, int at) {
     static const struct {
         int64_t columns;
@@ -99,21 +100,20 @@ static int sweep_device(struct study *s, int at) {
                   {50, "width, 50 columns"},
                   {200, "width, 200 columns"},
                   {500, "width, 500 columns"}};
-    const int64_t share = s->backend[at].platform == PLATFORM_CPU ? 10 : 1;
-    const int64_t all = study_scaled(s, 1000000) / share, n = all < 1000 ? 1000 : all;
+    const int64_t all = study_scaled(s, 1000000), n = all < 1000 ? 1000 : all;
     int code = EXIT_DONE;
     for (size_t i = 0; code == EXIT_DONE && i <= sizeof widths / sizeof *widths; i++) {
-        const bool sizes = i == sizeof widths / sizeof *widths;
+        const bool sizes = i == 0;
         struct problem p = {.set = 0};
-        code = study_problem(0, n, sizes ? SWEEP_COLUMNS : widths[i].columns, SWEEP_K, &p);
+        code = study_problem(0, n, sizes ? SWEEP_COLUMNS : widths[i - 1].columns, SWEEP_K, &p);
         if (code == EXIT_DONE)
             study_choose_centroids(&p, SWEEP_K);
-        if (code == EXIT_DONE && !sizes)
-            code = sweep_widths(s, at, &p, widths[i].name);
-        if (code == EXIT_DONE && sizes)
-            code = sweep_sizes(s, at, &p);
         if (code == EXIT_DONE && sizes)
             code = sweep_kernels(s, at, &p);
+        if (code == EXIT_DONE && sizes)
+            code = sweep_sizes(s, at, &p);
+        if (code == EXIT_DONE && !sizes)
+            code = sweep_widths(s, at, &p, widths[i - 1].name);
         study_end_problem(&p);
     }
     return code;
