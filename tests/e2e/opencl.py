@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from cli import (CITIES, DIGITS, FAILED, INPUT, RESOURCES, SIFT, USAGE, Skip, check, content, equal, fit,  # noqa: E402
-                 holdfast, loads, main, same_files, scratch, start, test)
+                 holdfast, loads, main, on_small_disk, same_files, scratch, start, test)
 
 NONE = {"OCL_ICD_VENDORS": "/nonexistent"}
 
@@ -382,6 +382,27 @@ def no_cache():
     for cache in ("", scratch("file"), "relative"):  # none, not a folder, not a path that is used
         label(cache, scratch("out.npy"))
     check(not os.path.exists("relative"), "a relative path was used")
+
+
+@test
+def full_disk():
+    """What finds no room is not kept, and nothing is kept in parts; the same on a disk that nobody may write to."""
+    need_device()
+    fit(SIFT, "-k", 15, "--max-iter", 2, "--device", "cpu", out=scratch("fitted"))
+    good = scratch("good.npy")
+    label(scratch("roomy"), good)
+    sizes = {os.path.basename(f): os.path.getsize(f) for f in glob.glob(os.path.join(scratch("roomy"), "*"))}
+    most = max(sizes.values())
+
+    def work(folder):
+        for options in (None, "remount,ro"):
+            if options:
+                subprocess.run(["mount", "-o", options, folder], check=True)
+            label(folder, scratch("out.npy"))
+            equal(content(good), content(scratch("out.npy")), what="labels")
+            kept = {f: os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)}
+            check(len(kept) < len(sizes) and kept.items() <= sizes.items(), f"{kept} of {sizes}")
+    on_small_disk(f"size={most // 4096 * 4 - 4}k", work)
 
 
 @test

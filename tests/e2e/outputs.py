@@ -13,7 +13,7 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from cli import (CITIES, DONE, FAILED, HOLDFAST, RESOURCES, ROOT, Skip, USAGE, blobs, check, check_result,  # noqa: E402
-                 content, environment, equal, fit, holdfast, loads, main, obedient, same_files, scratch,
+                 content, environment, equal, fit, holdfast, loads, main, obedient, on_small_disk, same_files, scratch,
                  start, test, write_npy)
 
 ROWS = blobs(3000, 4, 5, seed=5)
@@ -83,19 +83,6 @@ def file_size_limit():
     fit(data(), "-k", 4, out=reference)
     same_files(fresh, reference)
     equal(sorted(os.listdir(fresh)), list(NAMES))
-
-
-def on_small_disk(options, work):
-    """Run work(folder) with a file system of 64 KiB mounted there."""
-    folder = scratch("mount")
-    os.makedirs(folder, exist_ok=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], capture_output=True)
-    if mounted.returncode != 0:
-        raise Skip("no file system can be mounted here: " + mounted.stderr.decode().strip())
-    try:
-        work(folder)
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 @test

@@ -125,6 +125,19 @@ def holdfast(*args, code=DONE, env=None, stdout=subprocess.PIPE, **more):
     return result
 
 
+def on_small_disk(options, work):
+    """Run work(folder) with a file system in memory, such as one of "size=64k", mounted there."""
+    folder = scratch("mount")
+    os.makedirs(folder, exist_ok=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], capture_output=True)
+    if mounted.returncode != 0:
+        raise Skip("no file system can be mounted here: " + mounted.stderr.decode().strip())
+    try:
+        work(folder)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 def fit(data, *args, out=None, **more):
     """holdfast kmeans --json: the report, read back."""
     extra = ["-o", out] if out else []
