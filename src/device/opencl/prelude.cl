@@ -150,24 +150,34 @@ static f64 cosine(f64 dot, f64 norm_x, f64 norm_c) {
 /* sum + a * b, both rounded */
 static f64 add_product(f64 sum, f64 a, f64 b) { return f64_add(sum, f64_mul(a, b)); }
 
-/* The reference distance: features in order, one rounding for each operation. */
+/* sums: of the distance or product; of cosine's |x|^2 and |c|^2. */
+static void add_pair(int metric, f64 x, f64 c, f64 sums[3]) {
+    const f64 t = metric == EUCLIDEAN ? f64_sub(x, c) : x;
+    sums[0] = add_product(sums[0], t, metric == EUCLIDEAN ? t : c);
+    if (metric == COSINE) {
+        sums[1] = add_product(sums[1], x, x);
+        sums[2] = add_product(sums[2], c, c);
+    }
+}
+
+/* The reference distance: features in order, one rounding for each operation. Eight are loaded at
+ * once, as a work-item waits for little else. */
 static f64 reference_distance(int metric, __global const uchar *x, int x_type,
                               __global const uchar *c, int c_type, long d) {
-    f64 sum = f64_of(0), xx = f64_of(0), cc = f64_of(0);
-    if (metric == EUCLIDEAN) {
-        for (long j = 0; j < d; j++) {
-            const f64 t = f64_sub(load(x, j, x_type), load(c, j, c_type));
-            sum = add_product(sum, t, t);
-        }
-        return sum;
+    f64 sums[3] = {f64_of(0), f64_of(0), f64_of(0)}, a[8], b[8];
+    long j = 0;
+    for (; j + 8 <= d; j += 8) {
+        f64x8_store(load_8(x, j, x_type), a);
+        f64x8_store(load_8(c, j, c_type), b);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            add_pair(metric, a[i], b[i], sums);
     }
-    for (long j = 0; j < d; j++) {
-        const f64 a = load(x, j, x_type), b = load(c, j, c_type);
-        sum = add_product(sum, a, b);
-        xx = add_product(xx, a, a);
-        cc = add_product(cc, b, b);
-    }
-    return metric == DOT ? f64_neg(sum) : cosine(sum, f64_sqrt(xx), f64_sqrt(cc));
+    for (; j < d; j++)
+        add_pair(metric, load(x, j, x_type), load(c, j, c_type), sums);
+    return metric == EUCLIDEAN ? sums[0]
+           : metric == DOT     ? f64_neg(sums[0])
+                               : cosine(sums[0], f64_sqrt(sums[1]), f64_sqrt(sums[2]));
 }
 
 static f64x8 add_term(int metric, f64x8 sum, f64 v, f64x8 c) {
