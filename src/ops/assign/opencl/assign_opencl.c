@@ -12,8 +12,8 @@
 #define MOST_COLUMNS 65536
 #define GROUPS_CPU 8 /* for each compute unit */
 #define GROUPS 16
-#define CHAINS 4        /* assign.cl */
-#define BLOCK_GROUP 256 /* block.cl */
+#define CHAINS 4     /* assign.cl */
+#define BLOCK_EACH 8 /* block.cl */
 
 extern const struct hf_kernel_table hf_update_kernels_opencl;
 
@@ -234,9 +234,12 @@ static hf_status run_tiles(struct hf_cl_assign *job, struct hf_cl_rows *rows) {
     const int64_t k = a->c.rows, d = a->x.cols, slots = slots_of(s, k);
     const bool block = s->filter == HF_CL_FILTER_BLOCK;
     const char *source = block ? "decide+block" : "decide+tile";
-    const size_t group = (size_t)(block ? BLOCK_GROUP : s->group);
-    char options[96] = "";
-    if (!block)
+    const size_t group =
+        (size_t)(block ? s->panels / BLOCK_EACH * (s->tile / BLOCK_EACH) : s->group);
+    char options[96];
+    if (block)
+        (void)snprintf(options, sizeof options, "-DROWS=%d -DTILE=%d", s->panels, s->tile);
+    else
         (void)snprintf(options, sizeof options, "-DVW=%d -DPANELS=%d -DTILE=%d -DGROUP=%d", s->vw,
                        s->panels, s->tile, s->group);
     struct hf_cl_job pack =
@@ -374,7 +377,8 @@ static double shape_estimate(const struct hf_call *call, const struct hf_cl_shap
     const double slots = (double)slots_of(s, a->c.rows);
     const bool block = s->filter == HF_CL_FILTER_BLOCK;
     const double registers = block ? 0 : s->panels * s->tile;
-    const double loads = block ? 0.7 : 1 + 1.0 / s->panels + 1.0 / s->tile; /* beside products */
+    const double loads = block ? (s->tile > 64 ? 0.7 : 0.9)
+                               : 1 + 1.0 / s->panels + 1.0 / s->tile; /* beside products */
     const double spilled = registers > 24 ? 2 : 1;
     const double misfit = (s->vw > 1) == call->device->wide ? 1 : 8;
     const double apart = !call->device->wide && !block && d > 32 ? 4 : 1; /* rows of a warp */
@@ -390,6 +394,7 @@ static double shape_estimate(const struct hf_call *call, const struct hf_cl_shap
     SHAPE(f32_16x6, tile_supports, HF_CL_FILTER_TILE, 8, 2, 6, 1)                                  \
     SHAPE(f32_8x8, tile_supports, HF_CL_FILTER_TILE, 8, 1, 8, 1)                                   \
     SHAPE(f32_128x128, tile_supports, HF_CL_FILTER_BLOCK, 1, 128, 128, 1)                          \
+    SHAPE(f32_64x64, tile_supports, HF_CL_FILTER_BLOCK, 1, 64, 64, 1)                              \
     SHAPE(f32_128x8, tile_supports, HF_CL_FILTER_TILE, 1, 2, 8, 64)                                \
     SHAPE(f32_256x4, tile_supports, HF_CL_FILTER_TILE, 1, 4, 4, 64)                                \
     SHAPE(f64_1x8, any_supports, HF_CL_FILTER_NONE, 1, 1, 8, 1)

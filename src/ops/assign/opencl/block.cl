@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * assign, the filter in float32 for GPUs: a group of 256 work-items multiplies 128 rows by 128
- * centroids at a time, both in local memory, 16 columns of each at once; a work-item has the scores
- * of 8 rows and 8 centroids in registers. The sum of a score is one chain. */
-#define GROUP 256
-#define ROWS 128
-#define TILE 128
+ * assign, the filter in float32 for GPUs: a group multiplies ROWS rows by TILE centroids at a time,
+ * both in local memory, 16 columns of each at once; a work-item has the scores of 8 rows and 8
+ * centroids in registers. The sum of a score is one chain. Options: ROWS, and TILE, which is the
+ * same. */
 #define SLAB 16 /* columns at once */
-#define ACROSS 16 /* work-items that share a row */
-#define EACH 8    /* rows, and centroids, of a work-item */
+#define EACH 8  /* rows, and centroids, of a work-item */
+#define ACROSS (TILE / EACH) /* work-items that share a row */
+#define GROUP (ROWS / EACH * ACROSS)
+#define FOURS (ROWS / 4)              /* of a column */
+#define PIECES (SLAB * FOURS / GROUP) /* of a slab, that a work-item brings */
 
 /* Centroids as [k / TILE, d, TILE]. Arguments: as tile_pack() has them. */
 __kernel void block_pack(GLOBAL(c), int type, long stride, long k, long d, GLOBAL(shift),
@@ -30,8 +31,8 @@ struct rows {
     float scale;
 };
 
-/* Rows of the group from place `first` on as x', [d, ROWS]; two work-items a row. Returns this
- * one's share of the sum of squares. */
+/* Rows of the group from place `first` on as x', [d, ROWS]; GROUP / ROWS work-items a row. Returns
+ * this one's share of the sum of squares. */
 INLINED float block_rows(const struct rows *r, long first, __global float *to) {
     const int row = (int)get_local_id(0) % ROWS;
     const long place = min(first + row, r->count - 1);
@@ -54,18 +55,21 @@ struct best {
     int arg[EACH];
 };
 
-/* 128 floats of each of SLAB columns, 0 from column `d` on: this work-item's two pieces. */
-INLINED void slab_load(__global const float *from, long j, long d, float4 piece[2]) {
+/* ROWS floats of each of SLAB columns, 0 from column `d` on: this work-item's pieces. */
+INLINED void slab_load(__global const float *from, long j, long d, float4 piece[PIECES]) {
     const int at = (int)get_local_id(0);
-    for (int i = 0; i < 2; i++) {
-        const long column = j + (at + i * GROUP) / 32;
-        piece[i] = column < d ? vload4((at + i * GROUP) % 32, from + column * 128) : (float4)0;
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+        const long column = j + (at + i * GROUP) / FOURS;
+        piece[i] =
+            column < d ? vload4((at + i * GROUP) % FOURS, from + column * ROWS) : (float4)0;
     }
 }
 
-INLINED void slab_store(__local float4 *to, const float4 piece[2]) {
-    to[get_local_id(0)] = piece[0];
-    to[get_local_id(0) + GROUP] = piece[1];
+INLINED void slab_store(__local float4 *to, const float4 piece[PIECES]) {
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        to[get_local_id(0) + i * GROUP] = piece[i];
 }
 
 INLINED void slab_multiply(__local const float4 *x, __local const float4 *c,
@@ -74,10 +78,10 @@ INLINED void slab_multiply(__local const float4 *x, __local const float4 *c,
 #pragma unroll
     for (int j = 0; j < SLAB; j++) {
         float a[EACH], b[EACH];
-        vstore4(x[j * 32 + down], 0, a);
-        vstore4(x[j * 32 + 16 + down], 1, a);
-        vstore4(c[j * 32 + across], 0, b);
-        vstore4(c[j * 32 + 16 + across], 1, b);
+        vstore4(x[j * FOURS + down], 0, a);
+        vstore4(x[j * FOURS + FOURS / 2 + down], 1, a);
+        vstore4(c[j * FOURS + across], 0, b);
+        vstore4(c[j * FOURS + FOURS / 2 + across], 1, b);
 #pragma unroll
         for (int r = 0; r < EACH; r++)
 #pragma unroll
@@ -89,7 +93,7 @@ INLINED void slab_multiply(__local const float4 *x, __local const float4 *c,
 INLINED void block_scores(const float score[EACH][EACH], int first, struct best *b) {
 #pragma unroll
     for (int s = 0; s < EACH; s++) {
-        const int slot = first + s / 4 * 64 + s % 4;
+        const int slot = first + s / 4 * (TILE / 2) + s % 4;
 #pragma unroll
         for (int r = 0; r < EACH; r++) {
             const float v = score[r][s];
@@ -100,7 +104,7 @@ INLINED void block_scores(const float score[EACH][EACH], int first, struct best 
     }
 }
 
-/* All centroids; stage: [2][x, c][SLAB * 32]. */
+/* All centroids; stage: [2][x, c][SLAB * FOURS]. */
 INLINED void block_compare(__global const float *x, __global const float *packed,
                            __global const float *start, long k, long d, __local float4 *stage,
                            struct best *b) {
@@ -112,10 +116,10 @@ INLINED void block_compare(__global const float *x, __global const float *packed
     for (int t = 0; t < (int)((k + TILE - 1) / TILE); t++) {
         float score[EACH][EACH];
         __global const float *c = packed + (long)t * TILE * d;
-        float4 next_x[2], next_c[2];
+        float4 next_x[PIECES], next_c[PIECES];
 #pragma unroll
         for (int s = 0; s < EACH; s++) {
-            const float first = start[t * TILE + s / 4 * 64 + across * 4 + s % 4];
+            const float first = start[t * TILE + s / 4 * (TILE / 2) + across * 4 + s % 4];
 #pragma unroll
             for (int r = 0; r < EACH; r++)
                 score[r][s] = first;
@@ -123,15 +127,15 @@ INLINED void block_compare(__global const float *x, __global const float *packed
         slab_load(x, 0, d, next_x);
         slab_load(c, 0, d, next_c);
         for (int j = 0, now = 0; j < (int)d; j += SLAB, now = 1 - now) {
-            __local float4 *at = stage + now * 2 * SLAB * 32;
+            __local float4 *at = stage + now * 2 * SLAB * FOURS;
             slab_store(at, next_x);
-            slab_store(at + SLAB * 32, next_c);
+            slab_store(at + SLAB * FOURS, next_c);
             barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the other half any more */
             if (j + SLAB < (int)d) {
                 slab_load(x, j + SLAB, d, next_x);
                 slab_load(c, j + SLAB, d, next_c);
             }
-            slab_multiply(at, at + SLAB * 32, score);
+            slab_multiply(at, at + SLAB * FOURS, score);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         block_scores(score, t * TILE + across * 4, b);
@@ -160,7 +164,7 @@ block_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(li
              float delta, float tiny, float flush, float qerr, GLOBAL(limit), float half_norm,
              float least, float unit, int exact, GLOBAL(scratch), GLOBAL(labels), GLOBAL(upper),
              GLOBAL(lower), GLOBAL(open), GLOBAL(opened), GLOBAL(stats)) {
-    __local float4 stage[4 * SLAB * 32];
+    __local float4 stage[4 * SLAB * FOURS];
     __local float squares[GROUP];
     __local float *fact = (__local float *)stage;
     const float cmax = *VIEW(const float, limit) * (1 + 0x1p-20f);
@@ -187,16 +191,19 @@ block_filter(GLOBAL(x), int type, long stride, long n, long k, long d, GLOBAL(li
         block_compare(tile, VIEW(const float, packed), VIEW(const float, start), k, d, stage,
                       &found);
         for (int i = 0; i < EACH; i++) {
-            const int place = (i / 4 * 64 + down * 4 + i % 4) * ACROSS + across;
+            const int place = (i / 4 * (ROWS / 2) + down * 4 + i % 4) * ACROSS + across;
             fact[place] = found.best[i];
             fact[ROWS * ACROSS + place] = found.next[i];
             fact[2 * ROWS * ACROSS + place] = as_float(found.arg[i]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         const long place = t * ROWS + own;
-        if (own < ROWS && place < r.count)
-            changed += end_row(fact, own, squares[own] + squares[own + ROWS], &b, &o,
-                               r.list ? r.list[place] : place);
+        if (own < ROWS && place < r.count) {
+            float square = squares[own];
+            for (int i = own + ROWS; i < GROUP; i += ROWS)
+                square += squares[i];
+            changed += end_row(fact, own, square, &b, &o, r.list ? r.list[place] : place);
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (changed > 0)
