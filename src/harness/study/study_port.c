@@ -272,6 +272,18 @@ static hf_status iterate(const hf_dev_port *port, int64_t k, double *assign_s, d
     return HF_OK;
 }
 
+/* Some drivers compile a kernel anew when it is started with a size of groups and of the whole that
+ * they have not seen: on no rows, so that no iteration has a share of that. */
+static hf_status warm_up(const hf_dev_port *port, int64_t k) {
+    double assign_s = 0, update_s = 0;
+    HF_TRY(set_all(port, k));
+    HF_TRY(set_int(port, ASSIGN, 3, 0));
+    HF_TRY(set_int(port, UPDATE, 4, 0));
+    HF_TRY(set_int(port, MEAN, 3, 0));
+    HF_TRY(iterate(port, k, &assign_s, &update_s));
+    return set_all(port, k);
+}
+
 static int compare(const void *a, const void *b) {
     const double p = *(const double *)a;
     const double q = *(const double *)b;
@@ -301,7 +313,7 @@ hf_status hf_dev_port_run(hf_dev_port *port, const hf_array *centroids, int iter
     if (status == HF_OK)
         status = hf_ctx_copy(port->ctx, port->centroids, centroids->data, bytes);
     if (status == HF_OK)
-        status = set_all(port, k);
+        status = warm_up(port, k);
     for (int i = 0; status == HF_OK && i < iterations; i++)
         status = iterate(port, k, &assign[i], &update[i]);
     if (status == HF_OK && labels)
