@@ -42,12 +42,21 @@ static f64 load(__global const uchar *p, long i, int type) {
     return type == F64 ? ((__global const f64 *)p)[i] : f64_of(load_single(p, i, type));
 }
 
+/* 8 floats. GPUs load four at once only if the compiler knows where they lie. */
+static float8 load_floats(__global const float *p) {
+#if !HF_WIDE
+    if ((ulong)p % 16 == 0)
+        return (float8)(((__global const float4 *)p)[0], ((__global const float4 *)p)[1]);
+#endif
+    return vload8(0, p);
+}
+
 /* 8 elements from i on. */
 static f64x8 load_8(__global const uchar *p, long i, int type) {
     if (type == F64)
         return f64x8_load((__global const f64 *)p + i);
     if (type == F32)
-        return f64x8_of(vload8(0, (__global const float *)p + i));
+        return f64x8_of(load_floats((__global const float *)p + i));
     if (type == F16)
         return f64x8_of(vload_half8(0, (__global const half *)p + i));
     if (type == BF16)
