@@ -40,10 +40,11 @@ static double dense_call_ns(const struct job *job) {
 static double dense_pair_ns(const struct job *job) { return 20 + 0.3 * (double)job->d; }
 
 /* Is it cheaper to compare open rows with all centroids than to send them through the filter again
- * and compare about 4 candidates? Protected calls do the same: memory depends on it, and it is
- * measured before it is known whether a call is protected. */
+ * and compare about 4 candidates? Open rows are few: all centroids take twice what they take where
+ * many rows share them. Protected calls do the same: memory depends on it, and it is measured
+ * before it is known whether a call is protected. */
 static int dense_pays(const struct job *job) {
-    return dense_row_ns(job) < tile_call_ns(job) + 40 + 4 * dense_pair_ns(job);
+    return 2 * dense_row_ns(job) < tile_call_ns(job) + 40 + 4 * dense_pair_ns(job);
 }
 
 /* The rows of a call. */
