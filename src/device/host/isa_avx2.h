@@ -45,6 +45,11 @@ ALWAYS_INLINE float vf_sum(vf a) {
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
+/* Both halves of a added up, and behind them those of b. */
+ALWAYS_INLINE vf vf_fold(vf a, vf b) {
+    return vf_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
 /* r[i] lane j becomes r[j] lane i. */
 ALWAYS_INLINE void vf_transpose(vf r[VW]) {
     vf t[VW];

@@ -49,6 +49,11 @@ ALWAYS_INLINE vf vf_gather(const float *base, vi index) {
 }
 ALWAYS_INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
 
+/* Both halves of a added up, and behind them those of b. */
+ALWAYS_INLINE vf vf_fold(vf a, vf b) {
+    return vf_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+
 /* r[i] lane j becomes r[j] lane i. */
 ALWAYS_INLINE void vf_transpose(vf r[VW]) {
     vf t[VW];

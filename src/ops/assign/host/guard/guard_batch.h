@@ -13,9 +13,12 @@
 /* The centroids that a row is compared with: those of its move, and the same before. */
 enum guard_of { GUARD_TO, GUARD_FROM, GUARD_HAD_TO, GUARD_HAD_FROM, GUARD_OF };
 
-/* Lane i is of move i. */
+/* Lane i is of move i. "Less": the squared distance from the centroid before, as far as it is
+ * beyond doubt, is taken off. */
 struct guard_batch {
-    float part[GUARD_OF][VW * VW]; /* [move][lane] parts of squared distances */
+    float moved[VW * VW]; /* [move][lane] parts of the squared distance from the new centroid, in
+                             the first half of the lanes, and in the second half the same less */
+    float early[VW * VW]; /* the same less among the centroids before */
     float score[VW], norm2[VW], length[VW];
     uint32_t first; /* bit i: the row comes from no cluster */
     uint32_t valid; /* bit i: its clusters exist, and the new one is its label */
@@ -107,10 +110,16 @@ ALWAYS_INLINE const void *guard_centroid_at(const hf_array *c, int32_t k) {
     return (const char *)c->data + (size_t)at * (c->dtype == HF_F64 ? 8 : 4);
 }
 
+/* A relative error of squared distances. */
+static inline float guard_batch_share(const struct job *job) {
+    return (float)(job->d / VW + VW + 8) * 0x1p-24f;
+}
+
 ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,
                                   hf_dtype dtype, struct guard_batch *b) {
     const hf_array *c = &job->a->c;
     const hf_array *old = job->guard.before ? &job->a->before : c;
+    const vf less = vf_set1(3 * guard_batch_share(job) - 1);
     b->first = b->valid = 0;
     for (int i = 0; i < count; i++, m++) {
         vf part[GUARD_OF] = {vf_set1(0), vf_set1(0), vf_set1(0), vf_set1(0)};
@@ -130,9 +139,9 @@ ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, i
                 guard_parts(x, dtype, at, GUARD_OF, job->d, part);
             b->length[i] = (float)job->c_length[m->to];
         }
-        UNROLL(4)
-        for (int of = 0; of < GUARD_OF; of++)
-            vf_store(b->part[of] + i * VW, part[of]);
+        vf_store(b->moved + i * VW,
+                 vf_fold(part[GUARD_TO], vf_fma(less, part[GUARD_FROM], part[GUARD_TO])));
+        vf_store(b->early + i * VW, vf_fma(less, part[GUARD_HAD_FROM], part[GUARD_HAD_TO]));
         b->score[i] = m->score;
         b->norm2[i] = m->norm2;
         b->first |= (uint32_t)(m->from < 0) << i;
@@ -161,6 +170,22 @@ static NOINLINE void guard_batch_load(const struct job *job, const struct move *
     }
 }
 
+/* Lane i: the sum of the first half of part i of parts [VW, VW], and of the second. */
+ALWAYS_INLINE vf guard_sum_halves(const float *parts, vf *second) {
+    vf r[VW];
+    UNROLL(16)
+    for (int i = 0; i < VW; i++)
+        r[i] = vf_load(parts + i * VW);
+    vf_transpose(r);
+    UNROLL(16)
+    for (int i = 1; i < VW / 2; i++) {
+        r[0] = vf_add(r[0], r[i]);
+        r[VW / 2] = vf_add(r[VW / 2], r[VW / 2 + i]);
+    }
+    *second = r[VW / 2];
+    return r[0];
+}
+
 /* V2: the most that a score may be from the true one; less than guard_score_bound(). */
 ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
     const struct filter_bound *f = &job->bound;
@@ -177,15 +202,12 @@ ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
     return e;
 }
 
-/* V3: bits of the moves that should have been made in the call before, beyond doubt. */
-ALWAYS_INLINE uint32_t guard_batch_early(const struct job *job, const struct guard_batch *b,
-                                         float share) {
+/* V3: bits of the moves that should have been made in the call before, beyond doubt and more than
+ * what underflows. */
+ALWAYS_INLINE uint32_t guard_batch_early(const struct job *job, const struct guard_batch *b) {
     if (!job->guard.before)
         return 0;
-    const vf to = sum_lanes(b->part[GUARD_HAD_TO]);
-    const vf from = sum_lanes(b->part[GUARD_HAD_FROM]);
-    return b->valid & ~b->first & vm_bits(vf_lt(to, vf_mul(from, vf_set1(1 - 3 * share)))) &
-           vm_bits(vf_lt(vf_set1(0x1p-80f), from)) & vm_bits(vf_lt(from, vf_set1(0x1p100f)));
+    return b->valid & ~b->first & vm_bits(vf_lt(sum_lanes(b->early), vf_set1(-0x1p-80f)));
 }
 
 /* Bits of the first `count` <= VW moves that V1 and V2 confirm beyond doubt; *early: see V3. */
@@ -195,21 +217,20 @@ static uint32_t guard_batch_confirms(const struct job *job, const struct move *m
     const uint32_t all = (uint32_t)((1u << count) - 1);
     guard_batch_load(job, m, count, &b);
     for (int i = count; i < VW; i++) {
-        UNROLL(4)
-        for (int of = 0; of < GUARD_OF; of++)
-            vf_store(b.part[of] + i * VW, vf_set1(0));
+        vf_store(b.moved + i * VW, vf_set1(0));
+        vf_store(b.early + i * VW, vf_set1(0));
         b.score[i] = b.norm2[i] = b.length[i] = 0;
     }
-    const float share = (float)(job->d / VW + VW + 8) * 0x1p-24f;
-    *early = guard_batch_early(job, &b, share);
-    const vf to = sum_lanes(b.part[GUARD_TO]);
-    const vf from = sum_lanes(b.part[GUARD_FROM]);
+    const float share = guard_batch_share(job);
+    *early = guard_batch_early(job, &b);
+    vf less;
+    const vf to = guard_sum_halves(b.moved, &less);
     const vf score = vf_load(b.score);
     const vf own = vf_load(b.norm2);
     const vf c = vf_load(b.length);
     const uint32_t plain =
         vm_bits(vf_lt(vf_set1(0x1p-80f), to)) & vm_bits(vf_lt(to, vf_set1(0x1p100f)));
-    const uint32_t nearer = b.first | vm_bits(vf_lt(to, vf_mul(from, vf_set1(1 - 3 * share))));
+    const uint32_t nearer = b.first | vm_bits(vf_lt(less, vf_set1(0)));
     const vf square = vf_mul(to, vf_set1(job->scale * job->scale));
     const vf norm = vf_sqrt(vf_mul(own, vf_set1(1 + job->bound.qerr)));
     const vf off = vf_sub(vf_mul(vf_set1(0.5f), vf_sub(own, square)), score);
