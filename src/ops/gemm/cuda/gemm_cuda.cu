@@ -49,8 +49,21 @@ static struct gemm_side side_of(const hf_gemm_args *args, const void *data, bool
     return side;
 }
 
+/* Do blocks sign all their tiles at once: is no tile asked for, and none to be told? */
+static bool by_block(const hf_gemm_args *args, const struct gemm_launch *how) {
+    const hf_gemm_signatures *s = args->signatures;
+    return how->stays && s->tile == NULL && !s->release && s->plant == HF_GEMM_PLANT_NONE &&
+           tiles_of(args, how->rows, how->cols) <= LAUNCH_TILES;
+}
+
+/* Entries of a signed product on so many multiprocessors, at most FEW_TILES. */
+static int64_t entries_of(const hf_gemm_args *args, const struct gemm_launch *how, int64_t sms) {
+    const int64_t tiles = tiles_of(args, how->rows, how->cols);
+    return by_block(args, how) && tiles > sms ? sms : tiles;
+}
+
 static size_t entry_bytes(const hf_gemm_args *args, const struct gemm_launch *how) {
-    if (args->signatures == NULL || tiles_of(args, how->rows, how->cols) <= FEW_TILES)
+    if (args->signatures == NULL || entries_of(args, how, FEW_TILES) <= FEW_TILES)
         return 0;
     return hf_align_up((size_t)tiles_of(args, how->rows, how->cols) * sizeof(struct gemm_entry) +
                        sizeof(uint64_t));
@@ -184,10 +197,11 @@ static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
 static void stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
                              const struct gemm_launch *how, struct gemm_entry *few,
                              struct gemm_job *job) {
-    const size_t tiles = (size_t)tiles_of(args, how->rows, how->cols);
     hf_gemm_signatures *const s = args->signatures;
     if (s == NULL)
         return;
+    const size_t tiles = (size_t)entries_of(args, how, stage->cuda->sms);
+    job->by_block = by_block(args, how);
     if (tiles <= FEW_TILES) {
         memset(few, 0, tiles * sizeof *few);
         job->entries = (struct gemm_entry *)hf_stage_direct(stage, few, tiles * sizeof *few);
@@ -198,32 +212,39 @@ static void stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
         job->told = (hf_gemm_tile *)hf_stage_out(stage, s->tile, tiles * sizeof *s->tile);
 }
 
-/* The signatures of few tiles, from their entries; no tiles if one was not computed. */
-static void add_entries(const struct gemm_job *job, const struct gemm_entry *few,
+static void tell_tile(const struct gemm_job *job, int64_t i, const struct gemm_entry *e,
+                      hf_gemm_signatures *s) {
+    const struct gemm_place at = gemm_place_of(*job, i);
+    const bool done = e->stamp == job->stamp;
+    s->tile[(at.batch * job->tiles_m + at.row) * job->tiles_n + at.col] = {
+        done ? e->c : 0,
+        at.batch,
+        (int64_t)at.row * job->tile_rows,
+        (int64_t)at.col * job->tile_cols,
+        done ? e->unit : -1,
+        e->changed == job->stamp,
+        done ? e->a : 0,
+        done ? e->b : 0};
+}
+
+/* The signatures of few entries; no tiles if one was not computed. */
+static void add_entries(const struct gemm_job *job, const struct gemm_entry *few, int64_t entries,
                         hf_gemm_signatures *s) {
     s->a = s->b = s->c = 0;
-    s->panels = 0;
-    s->tiles = job->tiles;
-    for (int64_t i = 0; i < job->tiles; i++) {
-        const struct gemm_place at = gemm_place_of(*job, i);
-        const bool done = few[i].stamp == job->stamp;
-        s->a += few[i].a;
-        s->b += few[i].b;
-        s->c += few[i].c;
-        s->panels += few[i].panels;
-        if (!done)
-            s->tiles = 0;
+    s->panels = s->tiles = 0;
+    for (int64_t i = 0; i < entries; i++) {
+        if (few[i].stamp == job->stamp) {
+            s->a += few[i].a;
+            s->b += few[i].b;
+            s->c += few[i].c;
+            s->panels += few[i].panels;
+            s->tiles += few[i].tiles;
+        }
         if (s->tile != NULL)
-            s->tile[(at.batch * job->tiles_m + at.row) * job->tiles_n + at.col] = {
-                done ? few[i].c : 0,
-                at.batch,
-                (int64_t)at.row * job->tile_rows,
-                (int64_t)at.col * job->tile_cols,
-                done ? few[i].unit : -1,
-                few[i].changed == job->stamp,
-                done ? few[i].a : 0,
-                done ? few[i].b : 0};
+            tell_tile(job, i, &few[i], s);
     }
+    if (s->tiles != job->tiles)
+        s->tiles = 0;
 }
 
 hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch *how) {
@@ -249,7 +270,7 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     set_signatures(call, how, &job);
     HF_TRY(hf_stage_end(&stage, launch_all(call, &job, how)));
     if (job.entries != NULL && job.sums == NULL)
-        add_entries(&job, few, args->signatures);
+        add_entries(&job, few, entries_of(args, how, stage.cuda->sms), args->signatures);
     return HF_OK;
 }
 
@@ -264,9 +285,9 @@ bool hf_gemm_cuda_supports(const struct hf_call *call) {
 #define WGMMA_COLS 256
 
 static struct gemm_launch simt_how(const hf_gemm_args *args) {
-    struct gemm_launch how = {TILE, TILE, GEMM_AS_IT_IS, hf_gemm_simt_f32};
+    struct gemm_launch how = {TILE, TILE, GEMM_AS_IT_IS, false, hf_gemm_simt_f32};
     if (args->dtype == HF_F64)
-        how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS, hf_gemm_simt_f64};
+        how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS, false, hf_gemm_simt_f64};
     else if (args->dtype == HF_F16)
         how.launch = hf_gemm_simt_f16;
     else if (args->dtype == HF_BF16)
@@ -289,7 +310,7 @@ static hf_status simt_run(const struct hf_call *call) {
     return hf_gemm_cuda_run(call, &how);
 }
 
-static const struct gemm_launch small_how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS,
+static const struct gemm_launch small_how = {TILE_SMALL, TILE_SMALL, GEMM_AS_IT_IS, false,
                                              hf_gemm_simt_f32_small};
 
 static size_t small_workspace(const struct hf_call *call) {
@@ -301,7 +322,8 @@ static hf_status small_run(const struct hf_call *call) {
 }
 
 static struct gemm_launch mma_how(const hf_gemm_args *args) {
-    return {TILE, TILE, GEMM_WIDE, args->dtype == HF_F16 ? hf_gemm_mma_f16 : hf_gemm_mma_bf16};
+    return {TILE, TILE, GEMM_WIDE, false,
+            args->dtype == HF_F16 ? hf_gemm_mma_f16 : hf_gemm_mma_bf16};
 }
 
 static size_t mma_workspace(const struct hf_call *call) {
@@ -328,7 +350,7 @@ static bool wgmma_supports(const struct hf_call *call) {
            mma_supports(call);
 }
 
-static const struct gemm_launch dmma_how = {TILE, TILE, GEMM_WIDE_PAYS, hf_gemm_dmma};
+static const struct gemm_launch dmma_how = {TILE, TILE, GEMM_WIDE_PAYS, false, hf_gemm_dmma};
 
 static size_t dmma_workspace(const struct hf_call *call) {
     return hf_gemm_cuda_workspace((const hf_gemm_args *)call->args, &dmma_how);
@@ -337,7 +359,7 @@ static size_t dmma_workspace(const struct hf_call *call) {
 static hf_status dmma_run(const struct hf_call *call) { return hf_gemm_cuda_run(call, &dmma_how); }
 
 static struct gemm_launch wgmma_how(const hf_gemm_args *args) {
-    return {TILE, WGMMA_COLS, GEMM_WIDE,
+    return {TILE, WGMMA_COLS, GEMM_WIDE, true,
             args->dtype == HF_F16 ? hf_gemm_wgmma_f16 : hf_gemm_wgmma_bf16};
 }
 

@@ -20,11 +20,11 @@ struct gemm_side {
     bool wide; /* 16 bytes from a multiple of 16 on may be read at once */
 };
 
-/* What the block of a tile signed: sums modulo 2^64 of what its threads did. An entry without the
- * stamp of its call is of a tile that nobody computed. */
+/* What the block of a tile, or of some tiles, signed: sums modulo 2^64 of what its threads did. An
+ * entry without the stamp of its call is of a tile that nobody computed. */
 struct gemm_entry {
     uint64_t a, b, c, stamp;
-    int32_t panels, unit;
+    int32_t panels, tiles, unit;
     uint64_t changed; /* the stamp: with L, a stage of it changed before it was used */
 };
 
@@ -39,7 +39,8 @@ struct gemm_job {
     hf_dtype dtype_c;
     bool c_wide; /* 16 bytes of C from a multiple of 16 on may be written at once */
     /* Signatures; entries NULL: none. */
-    struct gemm_entry *entries; /* [tiles] */
+    struct gemm_entry *entries; /* [tiles], or [blocks] */
+    bool by_block;              /* the latter: one for all tiles of a block */
     unsigned *done;             /* tiles so far; 0 before the launch */
     uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block; NULL:
                                    the host makes them, and done is not there */
@@ -64,6 +65,7 @@ enum gemm_wide {
 struct gemm_launch {
     int64_t rows, cols; /* of a tile */
     enum gemm_wide wide;
+    bool stays; /* a block for each multiprocessor, which takes tile after tile */
     hf_status (*launch)(struct hf_cuda *cuda, const struct gemm_job *job, unsigned blocks);
 };
 

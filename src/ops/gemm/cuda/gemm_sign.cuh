@@ -251,8 +251,8 @@ static __device__ __forceinline__ uint64_t gemm_placed(const struct gemm_sign &s
 }
 
 /* Of `stages` stages, those that are a tile's share whose number is this of so many. */
-static __device__ __forceinline__ int64_t gemm_shares(int stages, int number, int64_t tiles) {
-    return number < stages ? (stages - 1 - number) / tiles + 1 : 0;
+static __device__ __forceinline__ int32_t gemm_shares(int stages, int number, int64_t tiles) {
+    return number < stages ? (int32_t)((unsigned)(stages - 1 - number) / (unsigned)tiles + 1) : 0;
 }
 
 /* sums: of a thread's sums. All threads that multiply. */
@@ -273,8 +273,9 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
     entry->a = sum[0];
     entry->b = sum[1];
     entry->c = sum[2];
-    entry->panels = (int32_t)(gemm_shares(s->stages, place.col, job.tiles_n) +
-                              gemm_shares(s->stages, place.row, job.tiles_m));
+    entry->panels = gemm_shares(s->stages, place.col, job.tiles_n) +
+                    gemm_shares(s->stages, place.row, job.tiles_m);
+    entry->tiles = 1;
     entry->unit = hf_slot_unit();
     entry->stamp = job.stamp;
 }

@@ -427,26 +427,40 @@ static __device__ __forceinline__ void wg_store_halves(const struct gemm_job &jo
     }
 }
 
-/* The entry of a tile. */
+/* What a consumer has signed of the tiles of an entry. */
+struct wg_signed {
+    uint64_t sum[3]; /* of A, of B, of the sums */
+    int32_t panels, tiles;
+};
+
 static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
-                                                    const struct gemm_place &place, int64_t tile,
-                                                    int count, const struct wg_shares &shares,
-                                                    char *shared) {
+                                                    const struct gemm_place &place, int count,
+                                                    const struct wg_shares &shares,
+                                                    struct wg_signed *all) {
     const uint64_t key = gemm_key(place);
-    uint64_t all[3] = {gemm_placed(shares.a.sign, job.checksum, key, threadIdx.x),
-                       gemm_placed(shares.b.sign, job.checksum, key, threadIdx.x),
-                       gemm_placed(shares.sums, job.checksum, key, threadIdx.x)};
-    gemm_block_sums<WG_BAR>(all, (uint64_t *)(shared + WG_SUMS));
-    if (threadIdx.x != 0)
-        return;
-    struct gemm_entry *const entry = job.entries + tile;
-    entry->a = all[0];
-    entry->b = all[1];
-    entry->c = all[2];
-    entry->panels = (int32_t)(gemm_shares(count * WG_PIECES_A, place.col, job.tiles_n) +
-                              gemm_shares(count * WG_PIECES_B, place.row, job.tiles_m));
-    entry->unit = hf_slot_unit();
-    entry->stamp = job.stamp;
+    all->sum[0] += gemm_placed(shares.a.sign, job.checksum, key, threadIdx.x);
+    all->sum[1] += gemm_placed(shares.b.sign, job.checksum, key, threadIdx.x);
+    all->sum[2] += gemm_placed(shares.sums, job.checksum, key, threadIdx.x);
+    all->panels += gemm_shares(count * WG_PIECES_A, place.col, job.tiles_n) +
+                   gemm_shares(count * WG_PIECES_B, place.row, job.tiles_m);
+    all->tiles++;
+}
+
+/* An entry's last tile is done. */
+static __device__ __forceinline__ void wg_sign_entry(const struct gemm_job &job, int64_t at,
+                                                     struct wg_signed *all, char *shared) {
+    gemm_block_sums<WG_BAR>(all->sum, (uint64_t *)(shared + WG_SUMS));
+    if (threadIdx.x == 0) {
+        struct gemm_entry *const entry = job.entries + at;
+        entry->a = all->sum[0];
+        entry->b = all->sum[1];
+        entry->c = all->sum[2];
+        entry->panels = all->panels;
+        entry->tiles = all->tiles;
+        entry->unit = hf_slot_unit();
+        entry->stamp = job.stamp;
+    }
+    *all = {};
 }
 
 template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
@@ -456,7 +470,8 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
     struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
-    float sum[128];
+    float sum[128] = {};
+    struct wg_signed all = {};
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
         const struct gemm_place place = gemm_place_of(job, job.first_tile + t);
         struct wg_shares shares;
@@ -464,7 +479,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             wg_share_begin(&shares.a, job.checksum, place.col);
             wg_share_begin(&shares.b, job.checksum, place.row);
         }
-        if (count == 0) {
+        if (MODE == GEMM_RELEASED && count == 0) { /* a fault was planted in those before */
 #pragma unroll
             for (int i = 0; i < 128; i++)
                 sum[i] = 0;
@@ -479,7 +494,9 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         else
             wg_store(job, place, (float *)own, sum);
         if (SIGNED)
-            wg_sign_tile(job, place, job.first_tile + t, count, shares, shared);
+            wg_sign_tile(job, place, count, shares, &all);
+        if (SIGNED && (!job.by_block || t + gridDim.x >= tiles))
+            wg_sign_entry(job, job.by_block ? blockIdx.x : job.first_tile + t, &all, shared);
     }
     if (SIGNED)
         gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
