@@ -53,10 +53,19 @@ static hf_status keep_c(struct gemm_lines *l) {
     return status;
 }
 
-/* Those of lines: six arrays of the rows, six of the columns. */
-static size_t line_numbers(const hf_gemm_args *args) { return 6 * (size_t)(args->m + args->n); }
-
 static int64_t depth(const hf_gemm_args *args) { return hf_gemm_reads_ab(args) ? args->k : 0; }
+
+/* Those of lines: six arrays of the rows, six of the columns; with those between, four of [k]. */
+static size_t line_numbers(const hf_gemm_args *args) { return 6 * (size_t)(args->m + args->n); }
+static size_t numbers(const hf_gemm_args *args) {
+    return line_numbers(args) + 4 * (size_t)depth(args);
+}
+
+/* Of all sums, behind which are the tickets. */
+static size_t sums_bytes(const hf_gemm_args *args) {
+    return hf_align_up(numbers(args) * sizeof(double) +
+                       hf_sums_tickets(args->m, args->n) * sizeof(unsigned));
+}
 
 /* Of all rows, or of all columns: see struct hf_sums_line. */
 struct line_arrays {
@@ -71,17 +80,15 @@ static struct line_arrays cut(double *from, int64_t n) {
 hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     const hf_gemm_args *args = l->args;
     const size_t longest = (size_t)(args->m > args->n ? args->m : args->n) * 8;
-    const size_t lines = line_numbers(args), all = lines + 4 * (size_t)depth(args);
     l->there = l->ctx->device->owns(l->ctx->stream, args->c);
-    l->again = get(l, longest);
+    l->sums = get(l, sums_bytes(args) + longest);
+    l->again = l->sums != NULL ? (char *)l->sums + sums_bytes(args) : NULL;
     l->here[0] = hf_alloc(longest);
     l->here[1] = hf_alloc(longest);
-    l->sums = get(l, all * sizeof *l->sums);
-    l->sums_here = l->there ? hf_alloc(lines * sizeof *l->sums) : l->sums;
+    l->sums_here = l->there ? NULL : l->sums;
     if (args->beta != 0)
         l->before = get(l, (size_t)args->batch * product_bytes(args));
-    if (!l->again || !l->here[0] || !l->here[1] || !l->sums || !l->sums_here ||
-        (args->beta != 0 && !l->before))
+    if (!l->here[0] || !l->here[1] || !l->sums || (args->beta != 0 && !l->before))
         return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
     return l->before ? keep_c(l) : HF_OK;
 }
@@ -95,7 +102,6 @@ bool hf_gemm_lines_whole(struct gemm_lines *l) {
 void hf_gemm_lines_close(struct gemm_lines *l) {
     put(l, l->before);
     put(l, l->whole);
-    put(l, l->again);
     put(l, l->sums);
     hf_free(l->here[0]);
     hf_free(l->here[1]);
@@ -139,53 +145,59 @@ static hf_status sum_operands(const struct gemm_lines *l, double *between) {
     return HF_OK;
 }
 
-static hf_status sum_c(const struct gemm_lines *l, bool old) {
+/* Both of C, as it was or as it is. */
+static struct hf_sums_pass pass_over_c(const struct gemm_lines *l, bool old) {
     const hf_gemm_args *args = l->args;
     const struct line_arrays rows = cut(l->sums, args->m);
     const struct line_arrays cols = cut(l->sums + 6 * args->m, args->n);
     const struct gemm_place c = old ? hf_gemm_lines_before(l) : hf_gemm_lines_c(l);
-    const struct hf_sums_pass pass = {.m = {c.data, args->dtype_c, c.ld, 1},
-                                      .rows = args->m,
-                                      .cols = args->n,
-                                      .row = old ? rows.old : rows.found,
-                                      .row_size = old ? rows.old_size : rows.found_size,
-                                      .col = old ? cols.old : cols.found,
-                                      .col_size = old ? cols.old_size : cols.found_size};
-    return make(l, &pass);
+    return (struct hf_sums_pass){.m = {c.data, args->dtype_c, c.ld, 1},
+                                 .rows = args->m,
+                                 .cols = args->n,
+                                 .row = old ? rows.old : rows.found,
+                                 .row_size = old ? rows.old_size : rows.found_size,
+                                 .col = old ? cols.old : cols.found,
+                                 .col_size = old ? cols.old_size : cols.found_size};
 }
 
-/* Are all lines plausible, which the device can tell without a copy of their sums? */
-static hf_status look_there(const struct gemm_lines *l, bool *suspect) {
+/* The last pass on a device, which compares the sums: they come here only if some are not
+ * plausible. */
+static hf_status look_there(struct gemm_lines *l, const struct hf_sums_pass *c, bool *suspect) {
+    const size_t bytes = line_numbers(l->args) * sizeof *l->sums;
 #if HF_HAVE_CUDA
+    const struct hf_sums_check check = {l->bound, l->sums,
+                                        (unsigned *)(void *)(l->sums + numbers(l->args))};
     uint32_t found = 1;
-    if (l->ctx->device->id == HF_DEV_CUDA)
-        HF_TRY(hf_ctx_check(l->ctx,
-                            hf_gemm_suspects_cuda(l->ctx->stream, &l->bound, l->sums, &found)));
+    if (l->ctx->device->id != HF_DEV_CUDA)
+        return make(l, c);
+    HF_TRY(hf_ctx_check(l->ctx, hf_gemm_suspects_cuda(l->ctx->stream, c, &check, &found)));
     *suspect = found != 0;
 #else
-    (void)l;
-    *suspect = true;
+    HF_TRY(make(l, c));
 #endif
-    return HF_OK;
+    if (!*suspect)
+        return HF_OK;
+    if (l->sums_here == NULL)
+        l->sums_here = hf_alloc(bytes);
+    if (l->sums_here == NULL)
+        return hf_ctx_fail(l->ctx, HF_E_NOMEM, "gemm: no memory for the checks of the rows");
+    return hf_ctx_copy(l->ctx, l->sums_here, l->sums, bytes);
 }
 
 hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l) {
-    const size_t lines = line_numbers(l->args), all = lines + 4 * (size_t)depth(l->args);
     if (l->there)
-        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, all * sizeof *l->sums));
+        HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, sums_bytes(l->args)));
     else if (depth(l->args) == 0)
-        memset(l->sums, 0, lines * sizeof *l->sums);
-    return depth(l->args) > 0 ? sum_operands(l, l->sums + lines) : HF_OK;
+        memset(l->sums, 0, line_numbers(l->args) * sizeof *l->sums);
+    return depth(l->args) > 0 ? sum_operands(l, l->sums + line_numbers(l->args)) : HF_OK;
 }
 
 hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect) {
-    const size_t lines = line_numbers(l->args);
+    const struct hf_sums_pass now = pass_over_c(l, false);
     *suspect = true;
-    if (l->before)
-        HF_TRY(sum_c(l, true));
-    HF_TRY(sum_c(l, false));
-    if (!l->there)
-        return HF_OK;
-    HF_TRY(look_there(l, suspect));
-    return *suspect ? hf_ctx_copy(l->ctx, l->sums_here, l->sums, lines * sizeof *l->sums) : HF_OK;
+    if (l->before) {
+        const struct hf_sums_pass old = pass_over_c(l, true);
+        HF_TRY(make(l, &old));
+    }
+    return l->there ? look_there(l, &now, suspect) : make(l, &now);
 }

@@ -13,11 +13,12 @@ struct gemm_lines {
     bool there;               /* the matrices lie in memory of the device */
     char *before;             /* where C lies, as it was, without gaps; NULL: beta is 0 */
     char *whole;              /* there: room for a product; hf_gemm_lines_whole() */
-    char *again;              /* there: room for a line computed again */
+    char *again;              /* there: room for a line computed again, behind the sums */
     char *here[2];            /* room for two lines in memory of the host */
     double *sums;             /* all sums, where the matrices lie; */
-    double *sums_here;        /* those of lines in memory of the host; the same if they lie there:
-                                 six arrays (hf_sums_line()) of the rows, six of the columns */
+    double *sums_here;        /* those of lines in memory of the host; the same if they lie there,
+                                 NULL before some were not plausible: six arrays (hf_sums_line())
+                                 of the rows, six of the columns */
     struct hf_sums_bound bound;
     const struct hf_kernel *twin;
     int64_t number; /* of the product in the batch */

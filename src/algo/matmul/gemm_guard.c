@@ -214,10 +214,15 @@ static void find_errors(struct gemm_lines *l) {
     hf_gemm_error(&wide, tensors, &b->error, &tiny);
 }
 
-/* A device goes on from the sums of the operands to the product without a wait for the host. */
+/* A device goes on from the sums of the operands to the product, and to those of C, without a wait
+ * for the host. */
 static hf_status multiply(struct gemm_lines *l) {
+    const struct hf_kernel *kernel = NULL;
     HF_TRY(hf_gemm_lines_sum_operands(l));
-    HF_TRY(hf_gemm_run(l->ctx, l->args));
+    if (l->there && !l->ctx->guard.elsewhere)
+        HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, l->args, &kernel));
+    else
+        HF_TRY(hf_gemm_run(l->ctx, l->args));
     find_errors(l);
     l->twin = l->ctx->last_kernel[HF_OP_GEMM];
     if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */

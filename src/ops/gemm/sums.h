@@ -89,10 +89,23 @@ HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t lengt
     return bound < (double)INFINITY && fabs(s.found - want) <= bound;
 }
 
-/* Is some line of a product not plausible? sums: six arrays of the rows, six of the columns, in
- * memory of the device. Waits for it. (cuda/sums.cu) */
-hf_status hf_gemm_suspects_cuda(void *stream, const struct hf_sums_bound *bound, const double *sums,
-                                uint32_t *suspect);
+/* Lines of a product to compare, in memory of the device: six arrays of the rows, six of the
+ * columns, of which the pass over C makes the last two each. */
+struct hf_sums_check {
+    struct hf_sums_bound bound;
+    const double *lines;
+    unsigned *tickets; /* [hf_sums_tickets()] zeros; lost */
+};
+
+/* 256 rows, or columns, are one group. */
+static inline size_t hf_sums_tickets(int64_t m, int64_t n) {
+    return (size_t)((m + 255) / 256 + (n + 255) / 256);
+}
+
+/* Sum the rows and columns of C; is some line of the product not plausible? Waits for the device.
+ * (cuda/sums.cu) */
+hf_status hf_gemm_suspects_cuda(void *stream, const struct hf_sums_pass *c,
+                                const struct hf_sums_check *check, uint32_t *suspect);
 
 /* Rows [begin, end) of a pass by one worker: the columns are added to `col` and `col_size`. The
  * rows of the matrix lie in one piece. (host/sums_simd.c, once for each instruction set) */
