@@ -116,13 +116,15 @@ HF_API hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int r
 
 /* A product that hf_gemm_guarded() checks and repairs, float32. */
 typedef struct hf_dev_guarded_count {
-    int64_t faults;       /* bits of sums, flipped before these are stored; each changes C */
-    int64_t repaired;     /* of them: C has its bits again */
-    int64_t left;         /* of them: C is wrong, and nothing was said */
-    int64_t failed;       /* of them: HF_E_CORRUPT, no result */
-    double worst_left;    /* largest error left, in units of what rounding may move the element */
-    int64_t suspected;    /* lines of the product without a fault, */
-    int64_t false_alarms; /* and how many of them were called wrong: 0 */
+    int64_t faults;        /* bits of sums, flipped before these are stored; each changes C */
+    int64_t repaired;      /* of them: C has its bits again */
+    int64_t left;          /* of them: C is wrong, and nothing was said */
+    int64_t failed;        /* of them: HF_E_CORRUPT, no result */
+    int64_t consequential; /* of those left: the sum of the row, or of the column, is off by more
+                              than its bound: 0 */
+    double worst_left;     /* largest error left of such a sum, in units of its bound */
+    int64_t suspected;     /* lines of the product without a fault, */
+    int64_t false_alarms;  /* and how many of them were called wrong: 0 */
 } hf_dev_guarded_count;
 
 /* All 32 bits of the sums of `places` elements of C, drawn without repetition, each in a product

@@ -77,6 +77,28 @@ static struct line_arrays cut(double *from, int64_t n) {
                                 from + 3 * n, from + 4 * n, from + 5 * n};
 }
 
+/* What is lost when a sum becomes an element of 16 bits is relative to the element, which may be
+ * far smaller than the products in it. */
+struct hf_sums_bound hf_gemm_lines_bound(hf_context *ctx, const hf_gemm_args *args, bool there) {
+    hf_gemm_args wide = *args;
+    const bool tensors = hf_gemm_is_tensor(args, ctx->last_kernel[HF_OP_GEMM]);
+    const hf_dtype out = wide.dtype_c;
+    struct hf_sums_bound b = {.m = wide.m,
+                              .n = wide.n,
+                              .k = wide.k,
+                              .alpha = wide.alpha,
+                              .beta = wide.beta,
+                              .whole = wide.dtype == HF_I8};
+    double relative, tiny;
+    b.terms = hf_sums_terms(&wide, there);
+    b.summed = there && wide.dtype != HF_F64 && wide.dtype != HF_I8 ? HF_SUMS_SHORT_ERROR : 0;
+    b.rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
+    hf_gemm_error(&wide, tensors, &relative, &b.tiny);
+    wide.dtype_c = hf_gemm_compute(wide.dtype);
+    hf_gemm_error(&wide, tensors, &b.error, &tiny);
+    return b;
+}
+
 hf_status hf_gemm_lines_open(struct gemm_lines *l) {
     const hf_gemm_args *args = l->args;
     const size_t longest = (size_t)(args->m > args->n ? args->m : args->n) * 8;

@@ -26,6 +26,10 @@ struct gemm_lines {
     hf_gemm_faults *faults;
 };
 
+/* How far the sums of lines may be off, of the product that ctx computed last; there: if they are
+ * made on its device. */
+struct hf_sums_bound hf_gemm_lines_bound(hf_context *ctx, const hf_gemm_args *args, bool there);
+
 /* Memory, and a copy of C if beta wants it. close() frees what there is. */
 hf_status hf_gemm_lines_open(struct gemm_lines *l);
 void hf_gemm_lines_close(struct gemm_lines *l);

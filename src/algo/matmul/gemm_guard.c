@@ -192,28 +192,6 @@ static hf_status check_product(struct gemm_lines *l) {
     return check_lines(l, true);
 }
 
-/* What is lost when a sum becomes an element of 16 bits is relative to the element, which may be
- * far smaller than the products in it. */
-static void find_errors(struct gemm_lines *l) {
-    hf_gemm_args wide = *l->args;
-    const bool tensors = hf_gemm_is_tensor(l->args, l->ctx->last_kernel[HF_OP_GEMM]);
-    const hf_dtype out = wide.dtype_c;
-    struct hf_sums_bound *const b = &l->bound;
-    double relative, tiny;
-    *b = (struct hf_sums_bound){.m = wide.m,
-                                .n = wide.n,
-                                .k = wide.k,
-                                .alpha = wide.alpha,
-                                .beta = wide.beta,
-                                .whole = wide.dtype == HF_I8};
-    b->terms = hf_sums_terms(&wide, l->there);
-    b->summed = l->there && wide.dtype != HF_F64 && wide.dtype != HF_I8 ? HF_SUMS_SHORT_ERROR : 0;
-    b->rounding = out == HF_F16 ? 0x1p-10 : out == HF_BF16 ? 0x1p-7 : 0;
-    hf_gemm_error(&wide, tensors, &relative, &b->tiny);
-    wide.dtype_c = hf_gemm_compute(wide.dtype);
-    hf_gemm_error(&wide, tensors, &b->error, &tiny);
-}
-
 /* A device goes on from the sums of the operands to the product, and to those of C, without a wait
  * for the host. */
 static hf_status multiply(struct gemm_lines *l) {
@@ -223,7 +201,7 @@ static hf_status multiply(struct gemm_lines *l) {
         HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, l->args, &kernel));
     else
         HF_TRY(hf_gemm_run(l->ctx, l->args));
-    find_errors(l);
+    l->bound = hf_gemm_lines_bound(l->ctx, l->args, l->there);
     l->twin = l->ctx->last_kernel[HF_OP_GEMM];
     if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */
         l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, l->twin, l->args);

@@ -2,8 +2,10 @@
  * The campaign against the checks of rows and columns (hf_gemm_guarded()): bits of sums are flipped
  * before they are stored, each in a product of its own, which is checked and repaired. On a device
  * the matrices lie in its memory. */
-#include "base/rng.h"
+#include "algo/matmul/gemm_check.h"
 #include "base/mem.h"
+#include "base/rng.h"
+#include "guard/gemm_lines.h"
 #include "harness/campaign/es.h"
 
 #include <math.h>
@@ -17,7 +19,9 @@ struct campaign {
     hf_gemm_signatures sign; /* plants the fault */
     hf_dev_dims dims;
     hf_dev_guarded_count *count;
-    float *there; /* A, B and C in memory of the device; NULL: on the CPU */
+    float *there;               /* A, B and C in memory of the device; NULL: on the CPU */
+    struct hf_sums_line *lines; /* [m + n] */
+    struct hf_sums_bound bound; /* of their sums */
 };
 
 static hf_status open_campaign(struct campaign *x) {
@@ -38,6 +42,7 @@ static hf_status open_campaign(struct campaign *x) {
 
 static void close_campaign(struct campaign *x) {
     hf_ctx_release(x->ctx, x->there);
+    hf_free(x->lines);
     hf_es_product_clear(&x->product);
 }
 
@@ -46,22 +51,53 @@ static hf_status fetch(const struct campaign *x) {
                     : HF_OK;
 }
 
-static double length(const float *x, int64_t count, int64_t step) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += (double)x[i * step] * (double)x[i * step];
-    return sqrt(sum);
+/* What the operands make of the lines of C, in float64: of m rows, then of n columns. */
+static hf_status sum_lines(struct campaign *x) {
+    const hf_dev_dims *d = &x->dims;
+    const float *a = x->product.p.a, *b = x->product.p.b;
+    x->lines = hf_alloc_zero((size_t)(d->m + d->n) * sizeof *x->lines);
+    if (x->lines == NULL)
+        return hf_ctx_fail(x->ctx, HF_E_NOMEM, "no memory for the lines of a campaign");
+    for (int64_t p = 0; p < d->k; p++) {
+        double col = 0, col_size = 0, row = 0, row_size = 0;
+        for (int64_t i = 0; i < d->m; i++) {
+            col += (double)a[i * d->k + p];
+            col_size += fabs((double)a[i * d->k + p]);
+        }
+        for (int64_t j = 0; j < d->n; j++) {
+            struct hf_sums_line *const line = &x->lines[d->m + j];
+            row += (double)b[p * d->n + j];
+            row_size += fabs((double)b[p * d->n + j]);
+            line->want += col * (double)b[p * d->n + j];
+            line->want_size += col_size * fabs((double)b[p * d->n + j]);
+        }
+        for (int64_t i = 0; i < d->m; i++) {
+            x->lines[i].want += (double)a[i * d->k + p] * row;
+            x->lines[i].want_size += fabs((double)a[i * d->k + p]) * row_size;
+        }
+    }
+    return HF_OK;
 }
 
-/* What was left of the fault in element `at`, in units of the most that rounding may move it. */
+/* How far the sum of a line of C is off, in units of its bound. */
+static double line_off(const struct campaign *x, struct hf_sums_line line, const float *c,
+                       int64_t count, int64_t step) {
+    double size;
+    for (int64_t i = 0; i < count; i++) {
+        line.found += (double)c[i * step];
+        line.found_size += fabs((double)c[i * step]);
+    }
+    const double off = fabs(line.found - hf_sums_wanted(&x->bound, line, &size)) /
+                       hf_sums_most(&x->bound, count, line);
+    return isnan(off) ? INFINITY : off;
+}
+
+/* What was left of the fault in element `at`. */
 static double size_left(const struct campaign *x, int64_t at) {
-    const int64_t i = at / x->dims.n, j = at % x->dims.n;
-    const double bound = x->product.report.error *
-                             length(x->product.p.a + i * x->dims.k, x->dims.k, 1) *
-                             length(x->product.p.b + j, x->dims.k, x->dims.n) +
-                         x->product.report.tiny;
-    const double error = fabs((double)x->product.p.c[at] - (double)x->product.plain[at]);
-    return isnan(error) ? INFINITY : error / bound;
+    const int64_t n = x->dims.n, i = at / n, j = at % n;
+    const float *c = x->product.p.c;
+    return fmax(line_off(x, x->lines[i], c + i * n, n, 1),
+                line_off(x, x->lines[x->dims.m + j], c + j, x->dims.m, n));
 }
 
 static hf_status flip(struct campaign *x, int64_t at, int bit) {
@@ -80,8 +116,10 @@ static hf_status flip(struct campaign *x, int64_t at, int bit) {
     } else if (memcmp(x->product.p.c, x->product.plain, x->product.bytes) == 0) {
         n->repaired++;
     } else {
+        const double off = size_left(x, at);
         n->left++;
-        n->worst_left = fmax(n->worst_left, size_left(x, at));
+        n->consequential += off > 1;
+        n->worst_left = fmax(n->worst_left, off);
     }
     return HF_OK;
 }
@@ -89,8 +127,12 @@ static hf_status flip(struct campaign *x, int64_t at, int bit) {
 /* Places are those of a permutation, so none comes twice. */
 static hf_status count_all(struct campaign *x, int64_t places) {
     hf_gemm_faults faults;
+    hf_gemm_args full;
     const int64_t elements = x->dims.m * x->dims.n;
     HF_TRY(hf_gemm_guarded(x->ctx, &x->product.args, HF_GUARD_CORRECT, &faults, NULL));
+    HF_TRY(sum_lines(x));
+    HF_TRY(hf_gemm_check(x->ctx, &x->product.args, &full));
+    x->bound = hf_gemm_lines_bound(x->ctx, &full, x->there != NULL);
     x->count->false_alarms = faults.confirmed;
     x->count->suspected = faults.suspected;
     x->product.args.signatures = &x->sign;

@@ -72,21 +72,33 @@ HF_SUMS_BOTH struct hf_sums_line hf_sums_line(const double *of, int64_t n, int64
     return line;
 }
 
-/* Can a line of so many elements be right? A sum by c additions one after the other is off by at
- * most c 2^-52 times the sum of sizes; those of I8 are exact below 2^53, and equal modulo 2^32. */
+/* What the sum of a line should be, and the size of what it is made of. */
+HF_SUMS_BOTH double hf_sums_wanted(const struct hf_sums_bound *b, struct hf_sums_line s,
+                                   double *size) {
+    *size = fabs(b->alpha) * s.want_size + (b->beta != 0 ? fabs(b->beta) * s.old_size : 0);
+    return b->beta != 0 ? b->alpha * s.want + b->beta * s.old : b->alpha * s.want;
+}
+
+/* How far from it the sum of so many elements may be. A sum by c additions one after the other is
+ * off by at most c 2^-52 times the sum of sizes. */
+HF_SUMS_BOTH double hf_sums_most(const struct hf_sums_bound *b, int64_t length,
+                                 struct hf_sums_line s) {
+    double size;
+    (void)hf_sums_wanted(b, s, &size);
+    const double off = b->terms * 0x1p-52 + b->summed;
+    return (b->error * size + b->rounding * s.found_size) * (1 + 2 * b->summed) +
+           (double)length * b->tiny + off * (size + s.found_size);
+}
+
+/* Can a line of so many elements be right? Sums of I8 are exact below 2^53, and equal modulo
+ * 2^32. */
 HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t length,
                                     struct hf_sums_line s) {
-    double want = b->alpha * s.want, size = fabs(b->alpha) * s.want_size;
-    if (b->beta != 0) {
-        want += b->beta * s.old;
-        size += fabs(b->beta) * s.old_size;
-    }
+    double size;
+    const double want = hf_sums_wanted(b, s, &size), most = hf_sums_most(b, length, s);
     if (b->whole)
         return size + s.found_size < 0x1p53 && fmod(s.found - want, 0x1p32) == 0;
-    const double off = b->terms * 0x1p-52 + b->summed;
-    const double bound = (b->error * size + b->rounding * s.found_size) * (1 + 2 * b->summed) +
-                         (double)length * b->tiny + off * (size + s.found_size);
-    return bound < (double)INFINITY && fabs(s.found - want) <= bound;
+    return most < (double)INFINITY && fabs(s.found - want) <= most;
 }
 
 /* Lines of a product to compare, in memory of the device: six arrays of the rows, six of the

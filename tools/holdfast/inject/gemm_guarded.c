@@ -28,13 +28,15 @@ void print_guarded(FILE *out, const struct gemm_campaign *c) {
         out,
         "\nChecks of rows and columns (--guard correct): all bits of %lld sums of each shape, each "
         "in a product of its own\n\n"
-        "| shape | faults | repaired | left | largest left, in bounds of an element | no "
-        "result | false alarms |\n|---|---|---|---|---|---|---|\n",
+        "| shape | faults | repaired | left | of them beyond the bound of their line | largest "
+        "left, "
+        "in such bounds | no result | false alarms |\n|---|---|---|---|---|---|---|---|\n",
         (long long)places_of(c));
     for (int s = 0; s < COVERAGE_SHAPES; s++) {
         const hf_dev_guarded_count *n = &r->count[s];
-        fprintf(out, "| %s | %lld | %lld | %lld | %.3g | %lld | %lld |\n", coverage_shapes[s].name,
-                (long long)n->faults, (long long)n->repaired, (long long)n->left, n->worst_left,
+        fprintf(out, "| %s | %lld | %lld | %lld | %lld | %.3g | %lld | %lld |\n",
+                coverage_shapes[s].name, (long long)n->faults, (long long)n->repaired,
+                (long long)n->left, (long long)n->consequential, n->worst_left,
                 (long long)n->failed, (long long)n->false_alarms);
     }
     fputs("\ntime:", out);
@@ -51,9 +53,10 @@ json_t *json_guarded(const struct gemm_campaign *c) {
         const hf_dev_guarded_count *n = &r->count[s];
         json_array_append_new(
             list,
-            json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I}", "shape", coverage_shapes[s].name,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "shape", coverage_shapes[s].name,
                       "faults", (json_int_t)n->faults, "repaired", (json_int_t)n->repaired, "left",
-                      (json_int_t)n->left, "worst_left", tool_json_real(n->worst_left), "no_result",
+                      (json_int_t)n->left, "consequential", (json_int_t)n->consequential,
+                      "worst_left", tool_json_real(n->worst_left), "no_result",
                       (json_int_t)n->failed, "false_alarms", (json_int_t)n->false_alarms));
     }
     return list;
