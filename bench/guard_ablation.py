@@ -26,15 +26,16 @@ import hf  # noqa: E402
 GUARDS = {"off": 1, "detect": 2, "correct": 3, "sampled": 4, "weighted": 5}
 CHECKS = {"cpu": ("rows", "operand", "best", "index", "moves", "open", "settle", "pack", "norm", "labels", "changes",
                   "sums", "counts", "means", "bounds", "inertia", "finish", "state"),
-          "cuda": ("sums", "counts", "changes", "range", "means", "moves", "index", "operand", "state", "start", "inertia",
-                   "finish", "labels")}
+          "cuda": ("sums", "counts", "changes", "range", "means", "moves", "index", "operand", "state", "start",
+                   "inertia", "finish", "labels")}
 # rows, columns, clusters, type; fits of the campaign
 SHAPES = {"cpu": ((50_000, 64, 256, "f4"), (20_000, 300, 256, "f4")),
           "cuda": ((1_000_000, 128, 264, "f2"), (1_000_000, 64, 1024, "f4"), (1_000_000, 64, 128, "f2"))}
 LENGTHS = {"cpu": (4, 10), "cuda": (28, 92)}
 FITS = {"cpu": ("--synthetic normal --rows 1000 --columns 32 -k 24 --max-iter 10",
                 "--synthetic outlier-1e4 --rows 1000 --columns 32 -k 12 --max-iter 10"),
-        # with a book; with one, bounds and open rows; twice in one launch; with a book from an empty cluster on; k-means++
+        # with a book; with one, bounds and open rows; twice in one launch; with a book from an empty cluster on; from
+        # k-means++
         "cuda": ("--synthetic blobs --rows 2000 --columns 32 -k 140 --max-iter 8",
                  "--synthetic sentinels --rows 3000 --columns 8 -k 140 --skipping on --max-iter 8",
                  "--synthetic blobs --rows 2000 --columns 48 -k 12 --max-iter 8",
