@@ -156,6 +156,7 @@ static void guarded_products_may_have_nan(void **state) {
                          .a = a_mem,
                          .b = b_mem,
                          .c = c[0]};
+    hf_gemm_report report[2];
     hf_gemm_faults found;
     fill(a_mem, HF_F32, (int64_t)M * K, 3);
     fill(b_mem, HF_F32, (int64_t)K * N, 4);
@@ -163,9 +164,10 @@ static void guarded_products_may_have_nan(void **state) {
     ((float *)(void *)a_mem)[20 * K + 9] = INFINITY;
     fill(c[0], HF_F32, (int64_t)M * LD, 5);
     memcpy(c[1], c[0], sizeof c[0]);
-    assert_int_equal(hf_gemm(ctx, &args, NULL), HF_OK);
+    assert_int_equal(hf_gemm(ctx, &args, &report[0]), HF_OK);
     args.c = c[1];
-    assert_int_equal(hf_gemm_guarded(ctx, &args, HF_GUARD_DETECT, &found, NULL), HF_OK);
+    assert_int_equal(hf_gemm_guarded(ctx, &args, HF_GUARD_DETECT, &found, &report[1]), HF_OK);
+    assert_string_equal(report[1].kernel, report[0].kernel);
     assert_memory_equal(c[1], c[0], sizeof c[0]);
     assert_int_equal(found.lines, M + N);
     assert_int_equal(found.suspected, M + N);

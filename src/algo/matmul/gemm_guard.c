@@ -201,10 +201,11 @@ static hf_status multiply(struct gemm_lines *l) {
         HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, l->args, &kernel));
     else
         HF_TRY(hf_gemm_run(l->ctx, l->args));
+    kernel = l->ctx->last_kernel[HF_OP_GEMM];
     l->bound = hf_gemm_lines_bound(l->ctx, l->args, l->there);
-    l->twin = l->ctx->last_kernel[HF_OP_GEMM];
-    if (!hf_gemm_is_tensor(l->args, l->twin)) /* no other kernel has their bits */
-        l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, l->twin, l->args);
+    l->twin = kernel;
+    if (!hf_gemm_is_tensor(l->args, kernel)) /* no other kernel has their bits */
+        l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, kernel, l->args);
     hf_status status = HF_OK;
     for (l->number = 0; status == HF_OK && l->number < l->args->batch; l->number++) {
         if (l->number > 0)
@@ -212,6 +213,7 @@ static hf_status multiply(struct gemm_lines *l) {
         if (status == HF_OK)
             status = check_product(l);
     }
+    l->ctx->last_kernel[HF_OP_GEMM] = kernel; /* which the report names */
     return status;
 }
 
