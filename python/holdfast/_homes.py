@@ -39,10 +39,12 @@ class Home:
 
 
 class _Torch(Home):
-    """Tensors on one GPU."""
+    """Tensors on one GPU, or on the host, where NumPy has no bfloat16."""
 
     def __init__(self, x: Any) -> None:
         self._torch, self._device = sys.modules["torch"], x.device
+        if x.device.type == "cpu":
+            return
         self.device = f"cuda:{x.device.index}".encode()
         stream = self._torch.cuda.current_stream(x.device)
         note_stream(stream)
@@ -91,9 +93,9 @@ class _CuPy(Home):
 
 
 def _own(x: Any) -> Home | None:
-    """That of an array on a GPU; None: it is on the host, or becomes a NumPy array."""
+    """That of a tensor, or of an array on a GPU; None: it becomes a NumPy array."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None and isinstance(x, torch.Tensor) and x.device.type == "cuda":
+    if torch is not None and isinstance(x, torch.Tensor) and x.device.type in ("cuda", "cpu"):
         return _Torch(x)
     if cupy is not None and isinstance(x, cupy.ndarray):
         return _CuPy(x)
@@ -103,14 +105,17 @@ def _own(x: Any) -> Home | None:
 def home_of(a: Any, b: Any) -> Home:
     """That of both operands."""
     first, second = _own(a), _own(b)
-    if first is None and second is None:
-        return Home()
+    if all(h is None or h.device == Home.device for h in (first, second)):
+        return first if first is not None and second is not None else Home()
     if (
         first is None
         or second is None
         or (type(first), first.device) != (type(second), second.device)
     ):
-        places = [h.device.decode() if h is not None else "the host" for h in (first, second)]
+        places = [
+            "the host" if h is None or h.device == Home.device else h.device.decode()
+            for h in (first, second)
+        ]
         raise InvalidArgumentError(
             f"matmul: a is a {type(a).__name__} on {places[0]}, b a {type(b).__name__} on "
             f"{places[1]}: give both as arrays of one library on one device"

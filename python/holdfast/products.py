@@ -28,13 +28,13 @@ _SUMS = {6: "int32"}
 _Array = np.ndarray[Any, Any]
 
 
-def _on_device(a: Any, b: Any, home: _homes.Home) -> tuple[Any, Any]:
-    """Both operands on a GPU, of one type that can be multiplied."""
+def _at_home(a: Any, b: Any, home: _homes.Home) -> tuple[Any, Any]:
+    """Both operands as they are, tensors or arrays on a GPU, of one type that can be multiplied."""
     x, y = _homes.detached(a), _homes.detached(b)
     kinds = home.name(x), home.name(y)
     if kinds[0] != kinds[1] or kinds[0] not in _CODES:
         raise errors.InvalidArgumentError(
-            f"matrices of {kinds[0]} and {kinds[1]} cannot be multiplied on a GPU: give both as "
+            f"matrices of {kinds[0]} and {kinds[1]} cannot be multiplied: give both as "
             "float32, float64, float16, bfloat16 or int8"
         )
     if x.ndim == 0 or y.ndim == 0:
@@ -151,7 +151,8 @@ def matmul(
     a, b : array-like of shape (..., m, k) and (..., k, n)
         Matrices, or stacks of them that are broadcast to each other, of float32, float64, float16,
         bfloat16 or int8. A vector is a row in `a`, a column in `b`. Tensors of torch and arrays of
-        CuPy on a GPU are multiplied there, on the current stream, and give one of the same kind.
+        CuPy are multiplied where they lie, on a GPU on the current stream, and give one of the same
+        kind; a tensor and a NumPy array give an array.
     dtype : dtype, default=None
         Type of the product: that of the matrices, int32 for int8; float32 is possible for float16
         and bfloat16, too, which are summed in float32.
@@ -171,7 +172,7 @@ def matmul(
     Returns
     -------
     product : ndarray of shape (..., m, n)
-        The product; on a GPU a tensor or a CuPy array.
+        The product; of tensors a tensor, of CuPy arrays a CuPy array.
     report : dict
         Only with `return_report`.
 
@@ -191,7 +192,7 @@ def matmul(
     if guard not in _GUARDS:
         raise _params.refuse("guard", f"one of {', '.join(_GUARDS)}", guard, "matmul")
     home = _homes.home_of(a, b)
-    x, y = _matrices(a, b) if home.device == b"cpu" else _on_device(a, b, home)
+    x, y = _matrices(a, b) if type(home) is _homes.Home else _at_home(a, b, home)
     row, column = x.ndim == 1, y.ndim == 1
     x = x[None, :] if row else x
     y = y[:, None] if column else y

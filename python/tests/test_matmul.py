@@ -86,6 +86,28 @@ def test_types():
     assert np.array_equal(matmul(x, y, dtype=np.float32), matmul(x.astype("f4"), y.astype("f4")))
 
 
+def test_tensors_on_the_host():
+    torch = pytest.importorskip("torch")
+    a, b = pair(37, 600, 41, "f4")
+    x, y = torch.from_numpy(a), torch.from_numpy(b).requires_grad_()
+    c = matmul(x, y)
+    assert isinstance(c, torch.Tensor)
+    assert np.array_equal(c.numpy(), matmul(a, b))
+    assert torch.equal(matmul(x[::2], y), c[::2])
+    assert torch.equal(matmul(x.mT.contiguous().mT, y, guard="correct"), c)
+    assert torch.equal(matmul(torch.stack((x, -x)), y), torch.stack((c, -c)))
+    assert isinstance(matmul(x, b), np.ndarray)
+    half = x.bfloat16(), y.bfloat16()
+    assert matmul(*half).dtype == torch.bfloat16
+    wide = matmul(*half, dtype=torch.float32, portable=True)
+    assert torch.equal(wide, matmul(half[0].float(), half[1].float()))
+    with pytest.raises(errors.InvalidArgumentError, match=r"float32 and bfloat16"):
+        matmul(x, half[1])
+    op = pytest.importorskip("holdfast.torch_op").matmul
+    assert torch.equal(op(*half), matmul(*half))
+    assert torch.equal(op(x, y), c)
+
+
 def test_errors_name_shapes_and_types():
     with pytest.raises(ValueError, match=r"\(2, 3\).*\(4, 5\).*3 columns.*4 rows"):
         matmul(np.zeros((2, 3)), np.zeros((4, 5)))
