@@ -9,6 +9,7 @@
 
 #define REGISTER_BYTES 1024 /* 16 rows of 64 */
 #define STEP_BYTES INT64_C(2048)
+#define LINE_BYTES INT64_C(64) /* of a cache */
 #define TOTAL_STRIDE (TILE_N32 * 4)
 
 /* All eight registers have 16 rows of 64 bytes. */
@@ -44,25 +45,28 @@ ALWAYS_INLINE void store_sums(char *total) {
     _tile_stored(3, total + 16 * TOTAL_STRIDE + 64, TOTAL_STRIDE);
 }
 
-/* What the second cache is asked for while a tile is summed, or the sums would wait for memory. */
+/* What the second cache is asked for while a tile is summed, and the first, or it would wait. */
 struct ahead {
-    char *to;         /* where the sums of this tile go: 32 rows, */
-    int64_t line;     /* so many bytes apart */
-    char *totals;     /* sums so far of the next tile, 32 rows of 128 bytes; NULL: there are none */
-    const char *next; /* a share of the next panel of B: 128 bytes of each step */
+    const char *sums;         /* first: where those of the next tile are; NULL: there are none */
+    const char *b, *a;        /* a share of B's next panel, and of A's in the next pass, */
+    int64_t b_lines, a_lines; /* of so many cache lines a step */
+    char *to;                 /* where the sums of this tile go, 32 rows; NULL: they stay near, */
+    int64_t row;              /* so many bytes apart */
 };
 
-/* Before step s: two rows of each. */
+/* Before step s: of the rows two. */
 ALWAYS_INLINE void ask(const struct ahead *ahead, int64_t s) {
-    __builtin_prefetch(ahead->next + s * STEP_BYTES, 0, 2);
-    __builtin_prefetch(ahead->next + s * STEP_BYTES + 64, 0, 2);
-    for (int64_t row = 2 * s; s < TILE_M / 2 && row < 2 * s + 2; row++) {
-        __builtin_prefetch(ahead->to + row * ahead->line, 1, 2);
-        __builtin_prefetch(ahead->to + row * ahead->line + 64, 1, 2);
-        if (ahead->totals != NULL) {
-            __builtin_prefetch(ahead->totals + row * TOTAL_STRIDE, 1, 2);
-            __builtin_prefetch(ahead->totals + row * TOTAL_STRIDE + 64, 1, 2);
-        }
+    const char *const b = ahead->b + s * ahead->b_lines * LINE_BYTES;
+    const char *const a = ahead->a + s * ahead->a_lines * LINE_BYTES;
+    for (int64_t l = 0; l < ahead->b_lines; l++)
+        __builtin_prefetch(b + l * LINE_BYTES, 0, 2);
+    for (int64_t l = 0; l < ahead->a_lines; l++)
+        __builtin_prefetch(a + l * LINE_BYTES, 0, 2);
+    for (int64_t l = 0; ahead->sums != NULL && s < TILE_M / 2 && l < 4; l++)
+        __builtin_prefetch(ahead->sums + (4 * s + l) * LINE_BYTES, 0, 3);
+    for (int64_t row = 2 * s; ahead->to != NULL && s < TILE_M / 2 && row < 2 * s + 2; row++) {
+        __builtin_prefetch(ahead->to + row * ahead->row, 1, 2);
+        __builtin_prefetch(ahead->to + row * ahead->row + LINE_BYTES, 1, 2);
     }
 }
 
@@ -86,38 +90,55 @@ STEPS(steps_bf16, _tile_dpbf16ps)
 STEPS(steps_i8, _tile_dpbssd)
 #undef STEPS
 
-static struct ahead ahead_of(const struct gemm_job *job, int64_t i, int64_t j, char *total) {
-    const int64_t place = i % job->band, across = tiles_across(job);
-    const int64_t size = (int64_t)hf_dtype_bytes(job->args->dtype_c);
-    const int64_t row = job->row + i * TILE_M, col = job->col + j * TILE_N32;
-    struct ahead ahead = {.to = job->c + (row * job->args->ldc + col) * size,
-                          .line = job->args->ldc * size};
-    ahead.next = job->pack_b + hf_min64(j + 1, across - 1) * panel_bytes(job, TILE_N32) +
-                 place % (STEP_BYTES / 128) * 128;
-    if (job->totals == NULL)
+/* Cache lines a step of the share of one tile of `tiles`; 0: others have it all. */
+static int64_t share(int64_t tile, int64_t tiles) {
+    const int64_t lines = ceil_div(STEP_BYTES / LINE_BYTES, tiles);
+    return tile * lines * LINE_BYTES < STEP_BYTES ? lines : 0;
+}
+
+/* Where units of a range begin in a panel. */
+static int64_t offset_of(const struct gemm_job *job, int64_t product) {
+    return units_of(job, product) / TILE_STEP * STEP_BYTES;
+}
+
+static struct ahead ahead_of(const struct gemm_job *job, const struct area *area,
+                             const struct pass *pass, int64_t steps) {
+    const int64_t bytes = panel_bytes(job, TILE_M), size = hf_dtype_bytes(job->args->dtype_c);
+    const int64_t row = job->row + pass->i * TILE_M, col = job->col + pass->j * TILE_N32;
+    const int64_t after = ends_range(job, pass) ? 0 : offset_of(job, pass->first + job->pass);
+    const int64_t i = pass->i - area->top, j = pass->j - area->left;
+    struct ahead ahead = {.sums = pass->first > 0 ? pass->from + tile_bytes(job) : NULL,
+                          .b_lines = share(i, area->bottom - area->top),
+                          .a_lines = share(j, area->right - area->left)};
+    if (pass->j + 1 < area->right)
+        ahead.b = job->pack_b + (pass->j + 1) * bytes + offset_of(job, pass->first);
+    else if (after > 0)
+        ahead.b = job->pack_b + area->left * bytes + after;
+    else
+        ahead.b = job->pack_b + hf_min64(area->right, tiles_across(job) - 1) * bytes;
+    ahead.b += i * ahead.b_lines * steps * LINE_BYTES;
+    ahead.a = job->pack_a + pass->i * bytes + after + j * ahead.a_lines * steps * LINE_BYTES;
+    if (!ends_range(job, pass))
         return ahead;
-    const bool below = place + 1 < job->band && i + 1 < tiles_down(job);
-    const int64_t tile = below ? (i + 1) * across + j : (i - place) * across + j + 1;
-    ahead.totals = job->totals + tile * TILE_M * TOTAL_STRIDE;
-    if (!is_last(job)) {
-        ahead.to = total;
-        ahead.line = TOTAL_STRIDE;
-    }
+    ahead.to = is_last(job) ? job->c + (row * job->args->ldc + col) * size : pass->to;
+    ahead.row = is_last(job) ? job->args->ldc * size : TOTAL_STRIDE;
     return ahead;
 }
 
-/* All products of the job's depth, for tile (i, j) of the group. */
-static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
-    const char *const a = job->pack_a + i * panel_bytes(job, TILE_M);
-    const char *const b = job->pack_b + j * panel_bytes(job, job->tile_n);
-    const int64_t steps = units_of(job, job->depth) / TILE_STEP;
-    const struct ahead ahead = ahead_of(job, i, j, total);
-    load_sums(total, job->first > 0);
+static void tile_blocks(const struct gemm_job *job, const struct area *area,
+                        const struct pass *pass) {
+    const int64_t at = offset_of(job, pass->first), bytes = panel_bytes(job, TILE_M);
+    const char *const a = job->pack_a + pass->i * bytes + at;
+    const char *const b = job->pack_b + pass->j * bytes + at;
+    const int64_t depth = hf_min64(job->pass, job->depth - pass->first);
+    const int64_t steps = units_of(job, depth) / TILE_STEP;
+    const struct ahead ahead = ahead_of(job, area, pass, steps);
+    load_sums(pass->from, job->first + pass->first > 0);
     if (job->in == HF_I32)
         steps_i8(a, b, steps, &ahead);
     else
         steps_bf16(a, b, steps, &ahead);
-    store_sums(total);
+    store_sums(pass->to);
 }
 
 #endif

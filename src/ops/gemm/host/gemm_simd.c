@@ -25,12 +25,17 @@
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
 #define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
-/* AMX multiplies 16 times as fast, and memory does not: what is packed is used by more. A panel of
- * B is 32 KiB, so that it stays in the first cache, a band of A a quarter of the second. */
-#define TILES_GROUP 2048
-#define TILES_UNITS 256 /* of depth */
-#define TILES_BAND_BYTES (512 << 10)
-#define FEW 128 /* rows or columns: what is packed of the other matrix is hardly used */
+/* AMX multiplies 16 times as fast, and memory does not: what is packed is used by more, and a range
+ * is summed in passes, between which the sums of an area stay in the second cache, where they, A's
+ * panels of two passes and B's of two tiles take half of 2 MiB. A panel of B is 32 KiB, so that it
+ * stays in the first cache. */
+#define TILES_GROUP 4096
+#define TILES_RANGE 2048 /* units of depth */
+#define TILES_PASS 256
+#define TILES_DOWN 8 /* tiles of an area */
+#define TILES_ACROSS 16
+#define AREAS_EACH 2 /* of a worker, at least, or areas are half as broad */
+#define FEW 128      /* rows or columns: what is packed of the other matrix is hardly used */
 #define FEW_BYTES (512 << 10) /* again, so it must not leave the second cache */
 #define SLICE 4               /* tiles of columns of one range of a loop */
 #define ALONE_FLOPS 4e6       /* a product of less is not worth waking other threads */
@@ -39,7 +44,8 @@
 /* The widest group of a product, and how it is cut up. */
 struct cut {
     int64_t rows, cols, depth; /* of a group: whole tiles, whole blocks */
-    size_t a_bytes, b_bytes, total_bytes, sign_bytes;
+    int64_t pass, area[2];     /* as in struct gemm_job */
+    size_t a_bytes, b_bytes, total_bytes, own_bytes, sign_bytes;
 };
 
 static struct gemm_job make_job(const hf_gemm_args *args) {
@@ -57,7 +63,27 @@ static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 static int64_t depth_of(const struct gemm_job *job, int64_t lines) {
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
     const int64_t blocks = hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / lines);
-    return hf_min64(k, HF_ISA_TILES ? TILES_UNITS * unit_products(job) : blocks * HF_GEMM_BLOCK);
+    const bool few = job->args->m <= FEW || job->args->n <= FEW;
+    const int64_t units = few ? TILES_PASS : TILES_RANGE;
+    return hf_min64(k, HF_ISA_TILES ? units * unit_products(job) : blocks * HF_GEMM_BLOCK);
+}
+
+/* The passes of a range, and the tiles of an area. */
+static void cut_areas(const struct gemm_job *job, int workers, struct cut *cut) {
+    const int64_t down = cut->rows / TILE_M, across = cut->cols / job->tile_n;
+    const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
+    cut->pass = cut->depth;
+    cut->area[0] = BAND_BYTES / block;
+    cut->area[1] = SLICE;
+    cut->own_bytes = 0;
+    if (!HF_ISA_TILES)
+        return;
+    cut->pass = hf_min64(cut->depth, TILES_PASS * unit_products(job));
+    const int64_t areas = ceil_div(down, TILES_DOWN) * ceil_div(across, TILES_ACROSS);
+    cut->area[0] = hf_min64(down, TILES_DOWN);
+    cut->area[1] = hf_min64(across, areas < AREAS_EACH * workers ? TILES_ACROSS / 2 : TILES_ACROSS);
+    if (cut->depth > cut->pass)
+        cut->own_bytes = (size_t)workers * (size_t)(cut->area[0] * cut->area[1] * tile_bytes(job));
 }
 
 static struct cut make_cut(const struct gemm_job *job, int workers) {
@@ -74,6 +100,7 @@ static struct cut make_cut(const struct gemm_job *job, int workers) {
     cut.b_bytes = hf_align_up((size_t)(cut.cols * units));
     cut.total_bytes =
         k > cut.depth ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
+    cut_areas(job, workers, &cut);
     const bool signs = args->signatures != NULL && args->signatures->release;
     cut.sign_bytes =
         signs ? hf_align_up((size_t)(cut.rows / TILE_M + cut.cols / job->tile_n) * 8) : 0;
@@ -81,7 +108,7 @@ static struct cut make_cut(const struct gemm_job *job, int workers) {
 }
 
 static size_t cut_bytes(const struct cut *cut) {
-    return cut->a_bytes + cut->b_bytes + cut->total_bytes + cut->sign_bytes;
+    return cut->a_bytes + cut->b_bytes + cut->total_bytes + cut->own_bytes + cut->sign_bytes;
 }
 
 /* The control word of the caller's thread says how to round and what to flush: not here. */
@@ -116,39 +143,49 @@ static void release_range(void *job_, int worker, int64_t begin, int64_t end) {
         release_panel(job, i < down, i < down ? i : i - down, i, worker);
 }
 
-/* Tile (i, j) of the group. */
-static void tile(const struct gemm_job *job, int64_t i, int64_t j, struct signed_sum *sum,
-                 int worker) {
+/* Tile (i, j) of the group in the pass from product p of the range on. */
+static void tile(const struct gemm_job *job, const struct area *area, const int64_t at[3],
+                 struct signed_sum *sum, int worker) {
     _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
-    const int64_t bytes = TILE_M * job->tile_n * unit_bytes(job);
+    struct pass pass = {.i = at[0], .j = at[1], .first = at[2]};
+    const int64_t bytes = tile_bytes(job);
+    const int64_t place = (pass.j - area->left) * job->area[0] + pass.i - area->top;
     char *const total =
-        job->totals != NULL ? job->totals + (i * tiles_across(job) + j) * bytes : small;
+        job->totals != NULL ? job->totals + (pass.i * tiles_across(job) + pass.j) * bytes : small;
+    char *const own = area->own != NULL ? area->own + place * bytes : total;
+    pass.from = pass.first > 0 ? own : total;
+    pass.to = ends_range(job, &pass) && !is_last(job) ? total : own;
     if (job->depth > 0)
-        tile_blocks(job, i, j, total);
+        tile_blocks(job, area, &pass);
     else
-        memset(total, 0, (size_t)bytes);
-    const int64_t row = job->row + i * TILE_M, col = job->col + j * job->tile_n;
-    if (is_last(job) && !is_dropped(job, row, col)) {
-        sign_tile(job, total, row, col, sum, worker);
-        store_tile(job, total, row, col);
+        memset(pass.to, 0, (size_t)bytes);
+    const int64_t row = job->row + pass.i * TILE_M, col = job->col + pass.j * job->tile_n;
+    if (ends_range(job, &pass) && is_last(job) && !is_dropped(job, row, col)) {
+        sign_tile(job, pass.to, row, col, sum, worker);
+        store_tile(job, pass.to, row, col);
     }
 }
 
-/* Ranges are slices of columns of a band of rows. */
+/* Ranges are areas. */
 static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
     const struct gemm_job *const job = job_;
-    const int64_t slices = ceil_div(tiles_across(job), SLICE);
+    const int64_t broad = ceil_div(tiles_across(job), job->area[1]);
+    const int64_t own_bytes = job->area[0] * job->area[1] * tile_bytes(job);
     const unsigned before = enter();
     struct signed_sum sum = {0};
     tile_begin();
     for (int64_t s = begin; s < end; s++) {
-        const int64_t first = s / slices * job->band;
-        const int64_t last = hf_min64(first + job->band, tiles_down(job));
-        const int64_t left = s % slices * SLICE;
-        const int64_t right = hf_min64(left + SLICE, tiles_across(job));
-        for (int64_t j = left; j < right; j++)
-            for (int64_t i = first; i < last; i++)
-                tile(job, i, j, &sum, worker);
+        struct area area = {.top = s / broad * job->area[0], .left = s % broad * job->area[1]};
+        area.bottom = hf_min64(area.top + job->area[0], tiles_down(job));
+        area.right = hf_min64(area.left + job->area[1], tiles_across(job));
+        area.own = job->own != NULL ? job->own + worker * own_bytes : NULL;
+        int64_t p = 0;
+        do {
+            for (int64_t j = area.left; j < area.right; j++)
+                for (int64_t i = area.top; i < area.bottom; i++)
+                    tile(job, &area, (const int64_t[3]){i, j, p}, &sum, worker);
+            p += job->pass;
+        } while (p < job->depth);
     }
     tile_end();
     add_signed(job, &sum);
@@ -161,15 +198,12 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
     do {
         job->depth = hf_min64(cut->depth, k - job->first);
         const int64_t panels = tiles_down(job) + tiles_across(job);
-        const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
-        job->band = HF_ISA_TILES && job->depth > 0 ? TILES_BAND_BYTES / panel_bytes(job, TILE_M)
-                                                   : BAND_BYTES / block;
         job->place = group_place(job);
         if (job->depth > 0)
             hf_parallel_for(pool, panels, PACK_RUN, pack_range, job);
-        hf_parallel_for(pool,
-                        ceil_div(tiles_down(job), job->band) * ceil_div(tiles_across(job), SLICE),
-                        1, tile_range, job);
+        const int64_t high = ceil_div(tiles_down(job), job->area[0]);
+        const int64_t broad = ceil_div(tiles_across(job), job->area[1]);
+        hf_parallel_for(pool, high * broad, 1, tile_range, job);
         if (job->staged != NULL && job->depth > 0)
             hf_parallel_for(pool, panels, 1, release_range, job);
         job->first += job->depth;
@@ -190,7 +224,11 @@ static void product(const struct hf_call *call, int64_t b, const struct cut *cut
     job.pack_a = ws;
     job.pack_b = ws + cut->a_bytes;
     job.totals = cut->total_bytes > 0 ? job.pack_b + cut->b_bytes : NULL;
-    char *const staged = job.pack_b + cut->b_bytes + cut->total_bytes;
+    job.pass = cut->pass;
+    memcpy(job.area, cut->area, sizeof job.area);
+    char *const own = job.pack_b + cut->b_bytes + cut->total_bytes;
+    job.own = cut->own_bytes > 0 ? own : NULL;
+    char *const staged = own + cut->own_bytes;
     job.staged = cut->sign_bytes > 0 ? (uint64_t *)(void *)staged : NULL;
     for (job.col = 0; job.col < args->n; job.col += job.cols) {
         job.cols = hf_min64(cut->cols, args->n - job.col);

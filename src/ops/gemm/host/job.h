@@ -44,7 +44,8 @@ struct gemm_job {
     int64_t row, rows;     /* the group: first row and their number */
     int64_t col, cols;     /* and of columns */
     int64_t first, depth;  /* products; first is a multiple of HF_GEMM_BLOCK */
-    int64_t band;          /* tiles of rows that one worker takes */
+    int64_t pass;          /* products that a tile sums before the next tile */
+    int64_t area[2];       /* tiles of rows and of columns that one worker takes */
     char *pack_a; /* [tile][depth units][TILE_M]; with AMX [tile][step][TILE_M][TILE_STEP] */
     char *pack_b; /* [tile][depth units][tile_n] */
     struct hf_slot *slot; /* where a changed panel is told, */
@@ -53,8 +54,23 @@ struct gemm_job {
     int64_t batch;        /* number of this product */
     uint64_t place;       /* of the group, for signatures: group_place() */
     uint64_t *staged;     /* [panels of the group] their signatures; NULL: not to be compared */
-    char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the blocks so far;
+    char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the ranges so far;
                                 NULL where k is one range */
+    char *own;            /* [worker][tile of its area] likewise of the passes of a range; NULL
+                                where a range is one pass */
+};
+
+/* What one worker sums: tiles [top, bottom) by [left, right), pass after pass. */
+struct area {
+    int64_t top, bottom, left, right;
+    char *own; /* job->own of the worker */
+};
+
+/* Tile (i, j) of the group in the pass that begins with product `first` of the range: its sums
+ * before, unless nothing was added yet, and after. */
+struct pass {
+    int64_t i, j, first;
+    char *from, *to;
 };
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -93,6 +109,16 @@ static inline int64_t tiles_across(const struct gemm_job *job) {
 /* Do the sums end with this range of products? */
 static inline bool is_last(const struct gemm_job *job) {
     return job->first + job->depth == (hf_gemm_reads_ab(job->args) ? job->args->k : 0);
+}
+
+/* And with this pass the range? */
+static inline bool ends_range(const struct gemm_job *job, const struct pass *pass) {
+    return pass->first + job->pass >= job->depth;
+}
+
+/* Bytes of the sums of a tile. */
+static inline int64_t tile_bytes(const struct gemm_job *job) {
+    return TILE_M * job->tile_n * unit_bytes(job);
 }
 
 /* Bytes of the packed panel of a tile that is `width` wide. */

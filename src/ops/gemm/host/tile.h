@@ -124,16 +124,19 @@ static void tile_i32(const struct block *block, bool add) {
 static void tile_begin(void) {}
 static void tile_end(void) {}
 
-/* The blocks of the job's depth, in order, for tile (i, j) of the group. */
-static void tile_blocks(const struct gemm_job *job, int64_t i, int64_t j, void *total) {
-    const char *const a = job->pack_a + i * panel_bytes(job, TILE_M);
-    const char *const b = job->pack_b + j * panel_bytes(job, job->tile_n);
-    struct block block = {.total = total, .narrow = job->cols - j * job->tile_n <= job->tile_n / 2};
+/* The blocks of the job's depth, in order: all of it is one pass. */
+static void tile_blocks(const struct gemm_job *job, const struct area *area,
+                        const struct pass *pass) {
+    const int64_t tile_n = job->tile_n;
+    const char *const a = job->pack_a + pass->i * panel_bytes(job, TILE_M);
+    const char *const b = job->pack_b + pass->j * panel_bytes(job, tile_n);
+    struct block block = {.total = pass->to, .narrow = job->cols - pass->j * tile_n <= tile_n / 2};
+    (void)area;
     for (int64_t p = 0; p < job->depth; p += HF_GEMM_BLOCK) {
         const bool add = job->first + p > 0;
         block.units = units_of(job, hf_min64(HF_GEMM_BLOCK, job->depth - p));
         block.a = a + units_of(job, p) * TILE_M * unit_bytes(job);
-        block.b = b + units_of(job, p) * job->tile_n * unit_bytes(job);
+        block.b = b + units_of(job, p) * tile_n * unit_bytes(job);
         if (job->in == HF_F64)
             tile_f64(&block, add);
         else if (job->in == HF_I32)
