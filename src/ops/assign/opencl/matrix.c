@@ -18,7 +18,8 @@
 #define SMALL 0x1p-13
 
 #define WARPS 4                           /* of a group with NVIDIA's unit; */
-#define TEAMS 8                           /* where four work together */
+#define TEAMS 8                           /* where four work together, */
+#define TEAM_WORK ((int64_t)1 << 18)      /* with so many numbers of centroids at least */
 #define MOST_CENTROIDS ((int64_t)1 << 28) /* chunks of them are counted in float */
 
 /* How a product is compiled for d columns. */
@@ -47,10 +48,12 @@ static struct form form_of(int64_t d, int parts, int64_t k) {
     return f;
 }
 
-/* The same for a team, which takes 64 centroids at once, whose scores need the other registers. */
+/* The same for a team, which takes 64 centroids at once, whose scores need the other registers.
+ * With less than TEAM_WORK it is slower: there is one group a multiprocessor, which multiplies
+ * nothing while it takes rows in and ends them. */
 static struct form team_form(int64_t d, int parts, int64_t k) {
     struct form f = form_of(d, parts, k);
-    if (parts > 1 || f.blocks > 4 || k <= FEW)
+    if (parts > 1 || f.blocks > 4 || 32 * f.blocks * k < TEAM_WORK)
         return f;
     f.tall = 2;
     f.strip = f.chunk = 8;
