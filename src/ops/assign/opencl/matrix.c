@@ -13,7 +13,6 @@
 #define LEAST_HELD 32 /* centroids; a kernel for each power of two */
 #define HELD_TILES 8  /* of rows, that a group takes one after the other */
 #define FEW 128       /* centroids: more warps with fewer rows */
-#define NEAR_SHARE 8  /* of the rows: as many may have few centroids that may be the nearest */
 #define FAR 0x1p13    /* beyond, centroids that are not held may be near */
 #define SMALL 0x1p-13
 
@@ -134,7 +133,7 @@ void hf_cl_matrix_carve(struct hf_cl_assign *job, const struct hf_assign_args *a
         h->start = hf_carve_take(carve, slots * sizeof *h->start);
         h->length = hf_carve_take(carve, slots * sizeof *h->length);
     }
-    job->nears = a->exact ? a->x.rows / NEAR_SHARE + 1 : 0;
+    job->nears = a->exact ? a->x.rows : 0; /* which rows come first is not the same in all runs */
     job->told = hf_carve_take(carve, (size_t)job->nears * (HF_CL_NEAR + 2) * sizeof *job->told);
 }
 
