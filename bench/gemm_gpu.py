@@ -186,8 +186,8 @@ def repairs(ours, kind, size):
 def line(r):
     flops = 2e-12 * r["m"] * r["n"] * r["k"]
     if r["what"] == "repairs":
-        return (f"{r['dtype']:4s} {r['m']:5d}: {r['repaired']} faults repaired, {r['left']} left, {r['consequential']} of "
-                f"them beyond the bound of their line, the largest {r['worst']:.3g} of it")
+        return (f"{r['dtype']:4s} {r['m']:5d}: {r['repaired']} faults repaired, {r['left']} left, "
+                f"{r['consequential']} of them beyond the bound of their line, the largest {r['worst']:.3g} of it")
     what = f"{r['dtype']:4s} {r['m']:5d} {r['n']:5d} {r['k']:5d} {r['kernel']:24s}"
     if r["what"] == "speed":
         return (f"{what} {r['ours'] * 1e3:9.4f} ms {flops / r['ours']:7.1f} TFLOP/s, cuBLAS "
