@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums of rows and columns on a GPU. A warp has 8 numbers of each lane in a band of rows, and loads
- * the next few rows while it adds up some; what the warps of a block have of the columns is added up
- * at the end. Until then sums of floating-point numbers of up to 32 bits are float32:
+ * the next few rows while it adds up some; what the warps of a block have of the columns is added
+ * up at the end. Until then sums of floating-point numbers of up to 32 bits are float32:
  * HF_SUMS_SHORT_ERROR. */
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
