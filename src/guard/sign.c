@@ -113,8 +113,12 @@ AVX512_DQ static uint64_t fold_avx512(const uint64_t *factor, const int64_t *val
             sum[t] = _mm512_add_epi64(
                 sum[t], _mm512_mullo_epi64(_mm512_loadu_si512(factor + i + t * LANES),
                                            _mm512_loadu_si512(value + i + t * LANES)));
-    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(sum[0], sum[1])) +
-           fold_plain(factor + i, value + i, count - i);
+    uint64_t each[LANES];
+    _mm512_storeu_si512(each, _mm512_add_epi64(sum[0], sum[1]));
+    uint64_t all = fold_plain(factor + i, value + i, count - i);
+    for (int lane = 0; lane < LANES; lane++)
+        all += each[lane];
+    return all;
 }
 
 uint64_t hf_guard_fold(const uint64_t *factor, const int64_t *value, int64_t count) {
