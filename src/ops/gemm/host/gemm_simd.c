@@ -62,15 +62,18 @@ static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
  * of small matrices as large as those of large ones. */
 static int64_t depth_of(const struct gemm_job *job, int64_t lines) {
     const int64_t k = hf_gemm_reads_ab(job->args) ? job->args->k : 0;
-    const int64_t blocks = hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / lines);
+#if HF_ISA_TILES
     const bool few = job->args->m <= FEW || job->args->n <= FEW;
-    const int64_t units = few ? TILES_PASS : TILES_RANGE;
-    return hf_min64(k, HF_ISA_TILES ? units * unit_products(job) : blocks * HF_GEMM_BLOCK);
+    (void)lines;
+    return hf_min64(k, (few ? TILES_PASS : TILES_RANGE) * unit_products(job));
+#else
+    const int64_t blocks = hf_min64(ceil_div(k, HF_GEMM_BLOCK), 1 + 2 * GROUP / lines);
+    return hf_min64(k, blocks * HF_GEMM_BLOCK);
+#endif
 }
 
 /* The passes of a range, and the tiles of an area. */
 static void cut_areas(const struct gemm_job *job, int workers, struct cut *cut) {
-    const int64_t down = cut->rows / TILE_M, across = cut->cols / job->tile_n;
     const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
     cut->pass = cut->depth;
     cut->area[0] = BAND_BYTES / block;
@@ -78,6 +81,7 @@ static void cut_areas(const struct gemm_job *job, int workers, struct cut *cut) 
     cut->own_bytes = 0;
     if (!HF_ISA_TILES)
         return;
+    const int64_t down = cut->rows / TILE_M, across = cut->cols / job->tile_n;
     cut->pass = hf_min64(cut->depth, TILES_PASS * unit_products(job));
     const int64_t areas = ceil_div(down, TILES_DOWN) * ceil_div(across, TILES_ACROSS);
     cut->area[0] = hf_min64(down, TILES_DOWN);
@@ -225,7 +229,8 @@ static void product(const struct hf_call *call, int64_t b, const struct cut *cut
     job.pack_b = ws + cut->a_bytes;
     job.totals = cut->total_bytes > 0 ? job.pack_b + cut->b_bytes : NULL;
     job.pass = cut->pass;
-    memcpy(job.area, cut->area, sizeof job.area);
+    job.area[0] = cut->area[0];
+    job.area[1] = cut->area[1];
     char *const own = job.pack_b + cut->b_bytes + cut->total_bytes;
     job.own = cut->own_bytes > 0 ? own : NULL;
     char *const staged = own + cut->own_bytes;
