@@ -105,6 +105,18 @@ def products_are_protected():
 
 
 @test
+def checks_raise_no_signals():
+    """Of what NaN and infinities make of the sums a program knows nothing; what its product raises is its own."""
+    numpy("""
+np.seterr(all="raise")
+a[3, 4], a[7, 5], a[8, 6], b[6, 3] = np.nan, np.inf, -np.inf, 2
+assert np.isnan((a @ b)[3]).all() and np.isinf((a @ b)[7:9]).all()
+x, y = np.full((90, 700), 1e306), np.full((700, 130), 1e-300)
+assert (abs(x @ y / 7e8 - 1) < 1e-9).all(), "sums that overflow"
+""")
+
+
+@test
 def wrong_arguments():
     """Without a function of the program they are named on standard error, and C stays as it is."""
     body = f"""

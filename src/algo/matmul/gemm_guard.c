@@ -9,8 +9,12 @@
 #include "core/kernel.h"
 #include "guard/guard.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
+
+/* Of floating point, that programs may look at or trap: what checks raise is none of theirs. */
+#define SIGNALS (FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW)
 
 /* Lines that contradict are computed again one by one, but not more of them than this part of all:
  * a NaN in one operand reaches every line, and computing all of them one by one takes minutes. */
@@ -192,15 +196,25 @@ static hf_status check_product(struct gemm_lines *l) {
     return check_lines(l, true);
 }
 
+/* Forget what was raised since `before`, which is of fetestexcept(): sums of infinities are NaN. */
+static void forget_signals(int before) {
+    const int raised = fetestexcept(SIGNALS) & ~before;
+    if (raised != 0)
+        (void)feclearexcept(raised);
+}
+
 /* A device goes on from the sums of the operands to the product, and to those of C, without a wait
  * for the host. */
 static hf_status multiply(struct gemm_lines *l) {
     const struct hf_kernel *kernel = NULL;
+    int raised = fetestexcept(SIGNALS);
     HF_TRY(hf_gemm_lines_sum_operands(l));
+    forget_signals(raised);
     if (l->there && !l->ctx->guard.elsewhere)
         HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, l->args, &kernel));
     else
         HF_TRY(hf_gemm_run(l->ctx, l->args));
+    raised = fetestexcept(SIGNALS);
     kernel = l->ctx->last_kernel[HF_OP_GEMM];
     l->bound = hf_gemm_lines_bound(l->ctx, l->args, l->there);
     l->twin = kernel;
@@ -213,6 +227,7 @@ static hf_status multiply(struct gemm_lines *l) {
         if (status == HF_OK)
             status = check_product(l);
     }
+    forget_signals(raised);
     l->ctx->last_kernel[HF_OP_GEMM] = kernel; /* which the report names */
     return status;
 }
