@@ -87,6 +87,9 @@ typedef struct hf_dev_host {
 
 HF_API void hf_dev_host_info(hf_dev_host *info);
 
+/* CRC-32C of the elements of an array in host memory, without what lies between its rows. */
+HF_API uint32_t hf_dev_array_crc(const hf_array *x);
+
 /* Plans. */
 
 typedef struct hf_dev_candidate {

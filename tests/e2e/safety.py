@@ -156,6 +156,12 @@ def replay_refuses(folder):
     report = os.path.join(folder, "r", "report.json")
     subprocess.run([HOLDFAST, "replay", report], cwd=folder, check=True, capture_output=True)
     assert "300 x 4" in run("replay", report, "--data", fewer, code=3).stderr
+    np.save(data, rows + np.float32(1))
+    said = run("replay", report, "--data", data, "--json", code=3)
+    assert "-r.npy holds other numbers" in said.stderr and said.stdout == "", said
+    for same in (rows.astype(">f4"), np.asfortranarray(rows)):
+        np.save(data, same)
+        run("replay", report, "--data", data)
     assert "report.json" in run("replay", os.path.dirname(report), code=3).stderr
     whole = json.load(open(report))
     other = os.path.join(folder, "no-report.json")
@@ -201,6 +207,11 @@ def replay_product(folder):
     changed = original.copy()
     changed[3, 77] += 1
     np.save(a, changed)
+    said = run("replay", report, code=3)
+    assert "pa.npy holds other numbers" in said.stderr and said.stdout == "", said
+    unsigned = json.loads(text)
+    unsigned["a"]["crc32c"] = None  # as in reports without: a wrong row, whatever made it wrong
+    json.dump(unsigned, open(report, "w"))
     found = run("replay", report, code=5).stdout
     assert "rows 75 to 77 of the product" in found and "in 1 of 44 blocks" in found, found
     assert json.loads(run("replay", report, "--json", code=5).stdout)["rows"] == [75, 77]

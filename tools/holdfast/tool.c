@@ -163,6 +163,14 @@ const char *tool_seconds_text(double seconds) {
     return text;
 }
 
+json_t *tool_json_crc(const hf_array *x) {
+    char digits[16];
+    if (!x)
+        return json_null();
+    snprintf(digits, sizeof digits, "%08x", (unsigned)hf_dev_array_crc(x));
+    return json_string(digits);
+}
+
 json_t *tool_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *tool_json_name(const char *name) {

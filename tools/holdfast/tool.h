@@ -31,6 +31,9 @@ enum tool_stage { STAGE_OPEN, STAGE_READ, STAGE_COMPUTE, STAGE_WRITE };
 #include "commands.def"
 #undef COMMAND
 
+/* The checksum of an array in memory for a report; NULL gives null. */
+json_t *tool_json_crc(const hf_array *x);
+
 /* holdfast bench portability */
 int bench_portability(int argc, char **argv);
 /* holdfast bench relax */

@@ -367,9 +367,10 @@ static double gflops(const struct job *job) {
 static json_t *json_matrix(const struct matrix *m) {
     if (!m->path)
         return json_null();
-    return json_pack("{s:o, s:s, s:s, s:I, s:I}", "path", tool_json_name(m->path), "format",
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", tool_json_name(m->path), "format",
                      hf_dataset_format(m->data), "dtype", hf_dtype_name(m->dtype), "rows",
-                     (json_int_t)m->view.rows, "columns", (json_int_t)m->view.cols);
+                     (json_int_t)m->view.rows, "columns", (json_int_t)m->view.cols, "crc32c",
+                     tool_json_crc(&m->view));
 }
 
 static json_t *json_file(const struct job *job) {

@@ -111,11 +111,12 @@ static const char *stored_as(const struct report *r) {
 
 static json_t *json_data(const struct report *r) {
     const hf_kmeans_result *fit = r->fit;
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:I}", "path",
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:I, s:o}", "path",
                      tool_json_name(r->options->data), "format", hf_dataset_format(r->data),
                      "dtype", hf_dtype_name(r->dtype), "rows", (json_int_t)fit->n, "columns",
                      (json_int_t)fit->d, "streamed", (int)r->streamed, "rows_dropped",
-                     (json_int_t)fit->rows_dropped);
+                     (json_int_t)fit->rows_dropped, "crc32c",
+                     tool_json_crc(hf_dataset_array(r->data)));
 }
 
 static json_t *json_result(const struct report *r) {

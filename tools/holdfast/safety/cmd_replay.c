@@ -70,7 +70,8 @@ static const struct argp argp = {
     "changed labels, empty clusters, how far the centroids moved, checksums of sizes and "
     "centroids) and the files written; or the product of a report of holdfast gemm --json, block "
     "by block of its rows. Names the first iteration and block that differ. Exit codes: 0 the "
-    "same; 5 not the same: one of the two runs computed wrongly.",
+    "same; 3 the data are not those of the report; 5 not the same: one of the two runs computed "
+    "wrongly.",
     NULL,
     NULL,
     NULL};

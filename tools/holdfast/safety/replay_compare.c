@@ -112,7 +112,20 @@ static void print_finding(const struct finding *f) {
     putchar('\n');
 }
 
-/* Of other data nothing can be said. */
+/* Of other data nothing can be said. Data that were read in chunks have no checksum. */
+static bool same_data(const json_t *first, const json_t *second, const char *member,
+                      const char *advice) {
+    const json_t *a = json_object_get(first, member), *b = json_object_get(second, member);
+    const json_t *was = json_object_get(a, "crc32c"), *is = json_object_get(b, "crc32c");
+    if (!json_is_string(was) || !json_is_string(is) || json_equal(was, is))
+        return true;
+    tool_error("%s holds other numbers (CRC-32C %s) than when the report was written (%s), so "
+               "nothing was compared: %s",
+               json_string_value(json_object_get(b, "path")), json_string_value(is),
+               json_string_value(was), advice);
+    return false;
+}
+
 static bool same_shape(const json_t *first, const json_t *second) {
     const json_t *a = json_object_get(first, "data"), *b = json_object_get(second, "data");
     const json_t *rows = json_object_get(a, "rows"), *columns = json_object_get(a, "columns");
@@ -130,7 +143,8 @@ static bool same_shape(const json_t *first, const json_t *second) {
 }
 
 static int compare_fits(const struct replay *r, const json_t *first, const json_t *second) {
-    if (!same_shape(first, second))
+    if (!same_shape(first, second) ||
+        !same_data(first, second, "data", "give the data of that time with --data"))
         return EXIT_INPUT;
     struct finding f = compare_iterations(first, second);
     const size_t count = json_array_size(json_object_get(first, "history"));
@@ -163,8 +177,12 @@ static int compare_products(const struct replay *r, const json_t *first, const j
     const int64_t m = json_integer_value(json_object_get(first, "m"));
     const json_t *chain_a = json_object_get(of_a, "chain"),
                  *chain_b = json_object_get(of_b, "chain");
+    const char *advice = "put back the file of that time";
     int64_t at = -1;
     size_t wrong = 0;
+    if (!same_data(first, second, "a", advice) || !same_data(first, second, "b", advice) ||
+        !same_data(first, second, "add", advice))
+        return EXIT_INPUT;
     if (!json_equal(json_object_get(first, "arithmetic"), json_object_get(second, "arithmetic"))) {
         tool_error("the report's product was summed as '%s', this device sums as '%s': their bits "
                    "may differ, so nothing was compared; replay it on a device of that arithmetic",
