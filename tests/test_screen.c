@@ -32,6 +32,7 @@ static void on_part(void *user, const hf_dev_screen_part *part) {
     s->wrong_elsewhere += part->verdict == HF_DEV_WRONG &&
                           (part->core != s->core || strcmp(part->kernel, "gemm_es_ref") != 0);
     s->not_run += part->verdict == HF_DEV_NOT_RUN;
+    assert_true(part->wrong <= part->visits);
 }
 
 static void on_unit(void *user, const hf_dev_screen_unit *unit) {
@@ -109,6 +110,8 @@ static void test_lane(void **state) {
     assert_int_equal(s.core, core[1]);
     assert_int_equal(s.lane, 3);
     assert_int_equal(s.other_lanes, 0);
+    opts.plant_lane = 1 + 128; /* a vector has at most 16 */
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_E_ARG);
 }
 
 /* Products near the peak of the units: each kind is told, and a wrong one is found. */
@@ -133,6 +136,11 @@ static void test_products(void **state) {
     }
     assert_int_equal(s.idle_units, 0);
     assert_true(s.units > 0 && r.hot_share >= 0 && r.hot_share <= 1);
+    opts.seconds = 2; /* of the planned kernel nearly all answers are products */
+    opts.part = on_part;
+    opts.plant = core[0] + 1;
+    assert_int_equal(hf_dev_screen(&opts, &r), HF_OK);
+    assert_true(s.findings > 0 && r.wrong > 0);
 }
 
 /* Of a GPU a multiprocessor is named: by the answer that it gives alone, and by the tiles of large

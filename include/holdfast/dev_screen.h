@@ -111,8 +111,9 @@ typedef struct hf_dev_screen_result {
 /* Run every kernel of the CPU on every core: woken from idle, in bursts, and together until the
  * machine is hot; or every kernel for CUDA on every multiprocessor of a GPU alone, in bursts on all
  * of them, and large products whose tiles are signed. HF_OK when the screen was made, whatever it
- * found. HF_E_ARG: no such op, no core, or a plant on a core that is not screened.
- * HF_E_UNSUPPORTED: there is no such GPU. HF_E_DEVICE: it failed. HF_E_NOMEM. */
+ * found. HF_E_ARG: no such op, no core, or a plant on a core that is not screened, or in
+ * a lane that it has not. HF_E_UNSUPPORTED: there is no such GPU. HF_E_DEVICE: it failed.
+ * HF_E_NOMEM. */
 HF_API hf_status hf_dev_screen(const hf_dev_screen_opts *opts, hf_dev_screen_result *result);
 
 #ifdef __cplusplus

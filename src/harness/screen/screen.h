@@ -83,6 +83,9 @@ const struct hf_kernel *hf_screen_reference(const struct screen *s,
 void hf_screen_spoil(const struct screen *s, const char *kernel, bool chains, int at, void *words,
                      size_t bytes);
 
+/* How many lanes a vector of the screened cores has, or the four parts of a multiprocessor. */
+int hf_screen_lanes(const struct screen *s);
+
 /* The only lane of core number `at` whose chains of op lanes end wrongly: -1: none, or several;
  * lanes: that it has. The calling thread may be anywhere. */
 int hf_screen_lane(const struct screen *s, hf_context *ctx, int at, int *lanes);

@@ -24,6 +24,11 @@ static const struct hf_kernel *widest(const struct screen *s) {
     return best;
 }
 
+int hf_screen_lanes(const struct screen *s) {
+    const struct hf_kernel *const unit = widest(s);
+    return unit != NULL ? hf_lanes_width(unit) : 1;
+}
+
 void hf_screen_spoil(const struct screen *s, const char *kernel, bool chains, int at, void *words,
                      size_t bytes) {
     const hf_dev_screen_opts *const opts = s->opts;
@@ -36,9 +41,8 @@ void hf_screen_spoil(const struct screen *s, const char *kernel, bool chains, in
         x[0] = (char)(x[0] ^ 0xff);
         return;
     }
-    const struct hf_kernel *const unit = widest(s);
-    const size_t width = unit != NULL ? (size_t)hf_lanes_width(unit) : 1;
-    for (size_t w = (size_t)(opts->plant_lane - 1) % width; w < bytes / 4; w += width) {
+    const size_t width = (size_t)hf_screen_lanes(s);
+    for (size_t w = (size_t)(opts->plant_lane - 1); w < bytes / 4; w += width) {
         uint32_t word = 0;
         memcpy(&word, x + 4 * w, sizeof word);
         word |= STUCK;
@@ -129,7 +133,7 @@ int hf_screen_lane(const struct screen *s, hf_context *ctx, int at, int *lanes) 
         .subject = &s->subject[HF_OP_LANES], .op = HF_OP_LANES, .kernel = widest(s), .width = 1};
     hf_context *cpu = NULL;
     int lane = -1;
-    *lanes = unit.kernel != NULL ? hf_lanes_width(unit.kernel) : 0;
+    *lanes = hf_screen_lanes(s);
     if (unit.kernel != NULL && hf_context_create(&cpu, &one) == HF_OK)
         lane = ask_lanes(s, ctx, cpu, at, &unit);
     hf_context_destroy(cpu);

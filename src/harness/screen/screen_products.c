@@ -44,10 +44,11 @@ struct work {
 struct screen_products {
     char *a[KINDS], *b[KINDS], *first[KINDS]; /* NULL: the kind is not for this machine */
     char kernel[KINDS][64];
-    char **c;          /* [cores] */
-    struct work *work; /* [cores, KINDS] */
-    int *findings;     /* [cores] */
-    int home;          /* the core that computed the first ones, -1: none of them */
+    struct screen_kernel *visited[KINDS]; /* the same; NULL: of none that is listed */
+    char **c;                             /* [cores] */
+    struct work *work;                    /* [cores, KINDS] */
+    int *findings;                        /* [cores] */
+    int home; /* the core that computed the first ones, -1: none of them */
 };
 
 bool hf_screen_has_products(const struct screen *s) {
@@ -136,12 +137,11 @@ static void begin_finding(const struct screen *s, int kind, int at, char *proble
                                  .blame = HF_DEV_BLAME_UNKNOWN};
 }
 
-static void tell(struct screen *s, const hf_dev_screen_finding *f, int at) {
+static void tell(struct screen *s, int kind, const hf_dev_screen_finding *f, int at) {
     (void)pthread_mutex_lock(&s->lock);
     s->result->findings++;
-    for (int k = 0; at >= 0 && k < s->kernels; k++)
-        if (strcmp(s->kernel[k].kernel->name, f->kernel) == 0)
-            s->kernel[k].wrong[at]++;
+    if (at >= 0 && s->products->visited[kind] != NULL)
+        s->products->visited[kind]->wrong[at]++;
     if (s->opts->finding)
         s->opts->finding(s->opts->user, f);
     (void)pthread_mutex_unlock(&s->lock);
@@ -160,6 +160,9 @@ static hf_status begin_kind(struct screen *s, hf_context *cpu, int kind) {
     const hf_gemm_args args = product_of(p, kind, p->first[kind]);
     HF_TRY(hf_gemm(cpu, &args, &report));
     (void)snprintf(p->kernel[kind], sizeof p->kernel[kind], "%s", report.kernel);
+    for (int k = 0; k < s->kernels; k++)
+        if (strcmp(s->kernel[k].kernel->name, report.kernel) == 0)
+            p->visited[kind] = &s->kernel[k];
     for (int64_t i = 0; i < ROWS && right; i++)
         HF_TRY(row_agrees(s, cpu, kind, i * (kinds[kind].size - 1) / (ROWS - 1), &right));
     if (right)
@@ -168,7 +171,7 @@ static hf_status begin_kind(struct screen *s, hf_context *cpu, int kind) {
     hf_dev_screen_finding f;
     begin_finding(s, kind, p->home, problem, sizeof problem, &f);
     f.text = "rows of the product differ from those of the reference";
-    tell(s, &f, p->home);
+    tell(s, kind, &f, p->home);
     return HF_OK;
 }
 
@@ -300,7 +303,7 @@ static void triage(struct screen *s, hf_context *ctx, int kind, int at, char *c)
     }
     if (f.blame == HF_DEV_BLAME_CORE && f.repeats_wrong > 0)
         f.lane = hf_screen_lane(s, ctx, at, &f.lanes);
-    tell(s, &f, at);
+    tell(s, kind, &f, at);
 }
 
 void hf_screen_products_work(struct screen *s, hf_context *ctx, int at, int turn, double until_s) {
@@ -317,6 +320,8 @@ void hf_screen_products_work(struct screen *s, hf_context *ctx, int at, int turn
         double seconds = 0;
         const bool right = multiply(s, ctx, kind, at, p->c[at], &seconds);
         work->products++;
+        if (p->visited[kind] != NULL)
+            __atomic_fetch_add(&p->visited[kind]->visits[at], 1, __ATOMIC_RELAXED);
         work->seconds += seconds;
         if (2 * (double)cells(kind) * kinds[kind].size >= HALF * work->peak * seconds)
             work->hot_seconds += seconds;

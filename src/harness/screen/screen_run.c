@@ -222,6 +222,8 @@ static hf_status screen_gpu(struct screen *s) {
 static hf_status screen_all(struct screen *s) {
     hf_screen_begin_phase(s, "answers");
     HF_TRY(hf_screen_prepare(s));
+    if (s->opts->plant_lane > hf_screen_lanes(s))
+        return HF_E_ARG;
     HF_TRY(s->gpu != NULL ? screen_gpu(s) : screen_cpu(s));
     s->result->seconds = hf_screen_now(s) - s->start_s;
     if (s->products != NULL)

@@ -313,7 +313,7 @@ static int run(struct screening *s) {
     if (status != HF_OK) {
         const char *why = is_gpu(s) ? hf_last_error(NULL) : "";
         if (status == HF_E_ARG && !why[0])
-            why = "the core of --plant is none of those that are screened";
+            why = "--plant: no core that is screened has that number, or none that lane";
         tool_error("the screen could not be made: %s", why[0] ? why : hf_status_text(status));
         return status == HF_E_NOMEM ? EXIT_RESOURCES
                : status == HF_E_ARG ? EXIT_USAGE
