@@ -217,8 +217,7 @@ hf_status hf_trial_open(struct hf_trial *trial, const hf_dev_campaign *campaign,
     const hf_context_opts opts = {.device = device, .threads = campaign->threads};
     hf_status status = hf_context_create(&trial->ctx, &opts);
     if (status != HF_OK) {
-        (void)snprintf(why, why_bytes, "no context on device '%s': %s", device,
-                       hf_status_text(status));
+        (void)snprintf(why, why_bytes, "%s", hf_last_error(NULL));
         return status;
     }
     status = clean_fit(trial, HF_GUARD_OFF, why, why_bytes);

@@ -122,7 +122,9 @@ static int stop(void *user) {
 /* ---- what is asked for */
 
 static int failed(hf_status status, const char *why) {
-    tool_error("inject kmeans: %s", why[0] ? why : hf_status_text(status));
+    static const struct tool_word words[] = {
+        {"repair it, or leave such rows out (HF_NAN_DROP)", "repair it"}, {NULL, NULL}};
+    tool_error("inject kmeans: %s", why[0] ? tool_translate(why, words) : hf_status_text(status));
     return status == HF_E_ARG ? EXIT_USAGE : tool_exit_code(status, 0, STAGE_COMPUTE);
 }
 
