@@ -103,16 +103,22 @@ typedef struct hf_dev_signed_count {
     hf_dev_signed_kind kind[HF_DEV_SIGNED_KINDS];
 } hf_dev_signed_count;
 
-/* The exhaustive campaign over single bits, float32, each fault in a product that is computed; on a
- * GPU many of them at once, as a batch.
- * every: only each so-many-th bit; 1: all. release: L+O instead of T+O. */
-HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,
+typedef struct hf_dev_signed {
+    const char *checksum;
+    int release;    /* L+O instead of T+O */
+    hf_dtype dtype; /* HF_F32, HF_F16 or HF_BF16: of A, B and C */
+} hf_dev_signed;
+
+/* The exhaustive campaign over single bits, each fault in a product that is computed; on a GPU many
+ * of them at once, as a batch, and of the types of 16 bits faults in A and B, in sums and carries
+ * alone. every: only each so-many-th bit; 1: all. */
+HF_API hf_status hf_dev_signed_count_bits(hf_context *ctx, const hf_dev_signed *how,
                                           hf_dev_dims dims, int64_t every,
                                           hf_dev_signed_count *count);
 
 /* As hf_dev_es_time(), against op gemm without signatures. */
-HF_API hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int release,
-                                    hf_dev_dims dims, double budget_s, hf_dev_es_timing *timing);
+HF_API hf_status hf_dev_signed_time(hf_context *ctx, const hf_dev_signed *how, hf_dev_dims dims,
+                                    double budget_s, hf_dev_es_timing *timing);
 
 /* A product that hf_gemm_guarded() checks and repairs, float32. */
 typedef struct hf_dev_guarded_count {

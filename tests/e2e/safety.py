@@ -38,6 +38,24 @@ def inject(folder):
     assert "gemm" in run("inject", "--help").stdout
 
 
+def sixteen_bits(folder):
+    """A bit of a 16-bit operand is in its signature, too; there are half as many as in float32."""
+    faults = {}
+    for name, scheme in (("f32", "t+o"), ("f16", "l+o"), ("bf16", "t+o:fletcher")):
+        run("inject", "gemm", "--scheme", scheme, "--type", name, "--budget", "0", "--every", "997", "--quiet", "-o",
+            folder)
+        (found,) = json.load(open(os.path.join(folder, "report.json")))["gemm"]
+        assert found["type"] == name and found["scheme"].startswith(scheme), found
+        for s in found["single_bits"]:
+            assert s["same_c"] and s["operand_detected"] == s["operand_faults"] > 0, s
+            assert s["sum_detected"] == s["sum_faults"] > 0 and s["staged_detected"] == s["staged_faults"], s
+            assert all(k["detected"] == k["changed"] for k in s["kinds"].values()), s
+        faults[name] = sum(s["operand_faults"] for s in found["single_bits"])
+        assert f"shapes, {name}, each chosen bit" in open(os.path.join(folder, "report.md")).read()
+    assert faults["f16"] == faults["bf16"] and 1.9 < faults["f32"] / faults["f16"] < 2.1, faults
+    run("inject", "gemm", "--type", "f64", code=2)
+
+
 def guarded(folder):
     """What the checks of rows and columns leave is within what rounding may do to a row."""
     run("inject", "gemm", "--scheme", "rows+columns", "--budget", "0", "--every", "2", "--quiet", "-o", folder)
@@ -293,6 +311,7 @@ def examples(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         inject(os.path.join(folder, "campaign"))
+        sixteen_bits(os.path.join(folder, "types"))
         guarded(os.path.join(folder, "guarded"))
         redundant(folder)
         protected(folder)

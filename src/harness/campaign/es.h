@@ -19,16 +19,23 @@ hf_status hf_es_problem(hf_context *ctx, const hf_dev_es *es, hf_dev_dims dims, 
                         struct es_problem *p);
 void hf_es_problem_clear(struct es_problem *p);
 
-/* The same for campaigns against op gemm: args write p.c, plain is the right product. */
+/* The same for campaigns against op gemm: args write p.c, plain is the right product. p.a, p.b and
+ * p.c hold elements of the type of args, whatever they are called. */
 struct es_product {
     struct es_problem p;
     hf_gemm_args args;
-    float *plain;
+    void *plain;
     size_t bytes;          /* of C */
     hf_gemm_report report; /* of the right product */
 };
-hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, struct es_product *x);
+hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, hf_dtype dtype, struct es_product *x);
 void hf_es_product_clear(struct es_product *x);
+
+/* Bit `bit` of an array, from the lowest of its first byte. */
+static inline void hf_es_flip(void *array, int64_t bit) {
+    unsigned char *const byte = (unsigned char *)array + bit / 8;
+    *byte = (unsigned char)(*byte ^ 1U << bit % 8);
+}
 
 /* The campaign against signed products on a device, where a batch has another fault in each. */
 hf_status hf_es_signed_batches(hf_context *ctx, const struct es_product *product,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Problems of the campaigns, and where their operands are signed: the comment of gemm_es.h as
  * arithmetic. The campaign compares it with computed products. */
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "harness/campaign/es.h"
@@ -95,18 +96,28 @@ void hf_es_problem_clear(struct es_problem *p) {
     memset(p, 0, sizeof *p);
 }
 
-hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, struct es_product *x) {
+/* Floats become elements of another type, which is not wider, where they lie. */
+static void narrow(float *x, int64_t elements, hf_dtype dtype) {
+    for (int64_t i = 0; i < elements; i++) {
+        const float value = x[i];
+        hf_store_f64(x, dtype, i, (double)value);
+    }
+}
+
+hf_status hf_es_product(hf_context *ctx, hf_dev_dims dims, hf_dtype dtype, struct es_product *x) {
     const hf_dev_es none = {.level = HF_DEV_ES_NONE};
     *x = (struct es_product){.plain = NULL};
     HF_TRY(hf_es_problem(ctx, &none, dims, 1, &x->p));
-    x->bytes = (size_t)(dims.m * dims.n) * sizeof *x->plain;
+    narrow(x->p.a, dims.m * dims.k, dtype);
+    narrow(x->p.b, dims.k * dims.n, dtype);
+    x->bytes = (size_t)(dims.m * dims.n) * hf_dtype_bytes(dtype);
     x->plain = hf_alloc(x->bytes);
     if (!x->plain)
         return hf_ctx_fail(ctx, HF_E_NOMEM, "no memory for the matrices of a campaign");
     x->args = (hf_gemm_args){.m = dims.m,
                              .n = dims.n,
                              .k = dims.k,
-                             .dtype = HF_F32,
+                             .dtype = dtype,
                              .alpha = 1,
                              .a = x->p.a,
                              .b = x->p.b,

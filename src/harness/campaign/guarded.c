@@ -27,7 +27,7 @@ struct campaign {
 static hf_status open_campaign(struct campaign *x) {
     const hf_dev_dims *d = &x->dims;
     const size_t a = (size_t)(d->m * d->k), b = (size_t)(d->k * d->n), c = (size_t)(d->m * d->n);
-    HF_TRY(hf_es_product(x->ctx, x->dims, &x->product));
+    HF_TRY(hf_es_product(x->ctx, x->dims, HF_F32, &x->product));
     if (hf_ctx_is_host(x->ctx))
         return HF_OK;
     x->there = hf_ctx_alloc(x->ctx, (a + b + c) * sizeof *x->there);

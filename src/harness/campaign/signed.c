@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Campaigns against products of op gemm with signatures. A product takes microseconds, so that each
  * fault gets one. */
+#include "base/dtype.h"
 #include "harness/campaign/es.h"
 
 #include <string.h>
@@ -25,15 +26,12 @@ static bool seen(const struct campaign *x) {
 }
 
 /* Flip each bit of an operand in memory. */
-static hf_status flip_operand(struct campaign *x, float *operand, int64_t elements) {
-    for (int64_t bit = 0; bit < 32 * elements; bit += x->every) {
-        uint32_t word;
-        memcpy(&word, operand + bit / 32, sizeof word);
-        word ^= 1u << bit % 32;
-        memcpy(operand + bit / 32, &word, sizeof word);
+static hf_status flip_operand(struct campaign *x, void *operand, int64_t elements) {
+    const int64_t bits = 8 * elements * (int64_t)hf_dtype_bytes(x->product.args.dtype);
+    for (int64_t bit = 0; bit < bits; bit += x->every) {
+        hf_es_flip(operand, bit);
         HF_TRY(hf_gemm(x->ctx, &x->product.args, NULL));
-        word ^= 1u << bit % 32;
-        memcpy(operand + bit / 32, &word, sizeof word);
+        hf_es_flip(operand, bit);
         x->count->operand_faults++;
         x->count->operand_detected += seen(x);
         x->count->changed += memcmp(x->product.p.c, x->product.plain, x->product.bytes) != 0;
@@ -102,15 +100,15 @@ static hf_status count_all(struct campaign *x) {
     return plant_kind(x, HF_GEMM_PLANT_DROPPED, c);
 }
 
-hf_status hf_dev_signed_count_bits(hf_context *ctx, const char *checksum, int release,
-                                   hf_dev_dims dims, int64_t every, hf_dev_signed_count *count) {
+hf_status hf_dev_signed_count_bits(hf_context *ctx, const hf_dev_signed *how, hf_dev_dims dims,
+                                   int64_t every, hf_dev_signed_count *count) {
     struct campaign x = {.ctx = ctx,
-                         .sign = {.checksum = checksum, .release = release},
+                         .sign = {.checksum = how->checksum, .release = how->release},
                          .dims = dims,
                          .every = every > 0 ? every : 1,
                          .count = count};
     *count = (hf_dev_signed_count){0};
-    hf_status status = hf_es_product(ctx, dims, &x.product);
+    hf_status status = hf_es_product(ctx, dims, how->dtype, &x.product);
     if (status == HF_OK)
         status = hf_ctx_is_host(ctx)
                      ? count_all(&x)
@@ -125,11 +123,11 @@ static hf_status call_once(void *user, bool protected) {
     return hf_gemm(x->ctx, &x->product.args, NULL);
 }
 
-hf_status hf_dev_signed_time(hf_context *ctx, const char *checksum, int release, hf_dev_dims dims,
+hf_status hf_dev_signed_time(hf_context *ctx, const hf_dev_signed *how, hf_dev_dims dims,
                              double budget_s, hf_dev_es_timing *timing) {
     struct campaign x = {
-        .ctx = ctx, .sign = {.checksum = checksum, .release = release}, .dims = dims};
-    hf_status status = hf_es_product(ctx, dims, &x.product);
+        .ctx = ctx, .sign = {.checksum = how->checksum, .release = how->release}, .dims = dims};
+    hf_status status = hf_es_product(ctx, dims, how->dtype, &x.product);
     if (status == HF_OK)
         status = hf_es_turns(ctx, call_once, &x, budget_s, timing);
     hf_es_product_clear(&x.product);

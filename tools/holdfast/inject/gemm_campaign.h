@@ -51,7 +51,8 @@ struct gemm_campaign {
     bool on_gpu;
     int schemes, classes;
     struct scheme_result result[FORMS][SCHEMES];
-    int64_t every; /* of op gemm: only each so-many-th bit */
+    int64_t every; /* of op gemm: only each so-many-th bit, */
+    hf_dtype type; /* of its matrices */
     struct ours_result ours[OURS];
     struct guarded_result guarded;
 };

@@ -177,8 +177,9 @@ static json_t *json_ours_of(const struct gemm_campaign *c) {
             if (r->timing[s].ratio > 0)
                 json_array_append_new(timing, json_pack("{s:s, s:f}", "shape", time_shapes[s].name,
                                                         "ratio", r->timing[s].ratio));
-        json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "scheme", r->name, "single_bits",
-                                              shapes, "timing", timing));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "scheme", r->name, "type",
+                                              hf_dtype_name(c->type), "single_bits", shapes,
+                                              "timing", timing));
     }
     return list;
 }

@@ -178,12 +178,12 @@ void print_ours(FILE *out, const struct gemm_campaign *c) {
         if (!r->done)
             continue;
         if (!any)
-            fprintf(
-                out,
-                "\nSchemes of op gemm over all six shapes, each %s bit in a product of its own\n\n"
-                "| scheme | bits of A and B | bits of sums | staged words of A | same C | 80 | "
-                "160 | 320 | L91 |\n|---|---|---|---|---|---|---|---|---|\n",
-                c->every == 1 ? "single" : "chosen");
+            fprintf(out,
+                    "\nSchemes of op gemm over all six shapes, %s, each %s bit in a product of its "
+                    "own\n\n"
+                    "| scheme | bits of A and B | bits of sums | staged words of A | same C | 80 | "
+                    "160 | 320 | L91 |\n|---|---|---|---|---|---|---|---|---|\n",
+                    hf_dtype_name(c->type), c->every == 1 ? "single" : "chosen");
         any = true;
         for (int s = 0; s < COVERAGE_SHAPES; s++) {
             sum.operand_faults += r->count[s].operand_faults;

@@ -18,7 +18,8 @@ enum key {
     KEY_BUDGET,
     KEY_SCHEME,
     KEY_QUIET,
-    KEY_EVERY
+    KEY_EVERY,
+    KEY_TYPE
 };
 
 struct inject {
@@ -30,6 +31,8 @@ struct inject {
 };
 
 static const char *const forms[] = {"seq", "avx", "both", NULL};
+static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
+static const hf_dtype types[] = {HF_F32, HF_F16, HF_BF16};
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0,
@@ -38,7 +41,8 @@ static const struct argp_option options[] = {
      "Write coverage.tsv, faults.tsv, timing.tsv, report.md and report.json there", 0},
     {"form", KEY_FORM, "FORM", 0, "seq, avx or both (default): sequential, or eight lanes", 0},
     {"scheme", KEY_SCHEME, "NAME", 0,
-     "One scheme only, such as xor_i, twos+fletcher, t+o:crc32c or rows+columns", 0},
+     "One scheme only, such as xor_i, twos+fletcher, t+o:fletcher (t+o: by crc32c) or rows+columns",
+     0},
     {"sample", KEY_SAMPLE, "N", 0,
      "Single bits per shape for which the product is computed, to verify the count (default: 50)",
      0},
@@ -50,11 +54,20 @@ static const struct argp_option options[] = {
      "Of the schemes of op gemm (t+o, l+o) try only each N-th bit, each in a product of its own "
      "(default: 1, all, on a GPU 13; 0: none)",
      0},
+    {"type", KEY_TYPE, "NAME", 0,
+     "Of the matrices of these schemes: f32 (default), f16 or bf16; the others sign f32", 0},
     {"seed", KEY_SEED, "S", 0, "Of matrices and faults (default: 1)", 0},
     {"threads", 't', "T", 0, "Worker threads for counting; default: one for each usable core", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No progress on standard error", 0},
     {0},
 };
+
+/* The schemes of op gemm. */
+static const struct ours_result ours[OURS] = {
+    {.name = "t+o:crc32c", .checksum = "crc32c"},
+    {.name = "l+o:crc32c", .checksum = "crc32c", .release = 1},
+    {.name = "t+o:fletcher", .checksum = "fletcher"},
+    {.name = "l+o:fletcher", .checksum = "fletcher", .release = 1}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct inject *in = state->input;
@@ -69,7 +82,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         in->form = tool_choice(state, "--form", arg, forms);
         break;
     case KEY_SCHEME:
-        in->scheme = arg;
+        in->scheme = strcmp(arg, "t+o") == 0   ? ours[0].name
+                     : strcmp(arg, "l+o") == 0 ? ours[1].name
+                                               : arg;
         break;
     case KEY_SAMPLE:
         in->campaign.sample = tool_int(state, "--sample", arg, 0, 1000000);
@@ -82,6 +97,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_EVERY:
         in->campaign.every = tool_int(state, "--every", arg, 0, 1000000);
+        break;
+    case KEY_TYPE:
+        in->campaign.type = types[tool_choice(state, "--type", arg, type_names)];
         break;
     case KEY_SEED:
         in->campaign.seed = tool_u64(state, "--seed", arg);
@@ -131,13 +149,6 @@ static hf_status count_scheme(hf_context *ctx, struct gemm_campaign *c, struct s
     return status;
 }
 
-/* The schemes of op gemm. */
-static const struct ours_result ours[OURS] = {
-    {.name = "t+o:crc32c", .checksum = "crc32c"},
-    {.name = "l+o:crc32c", .checksum = "crc32c", .release = 1},
-    {.name = "t+o:fletcher", .checksum = "fletcher"},
-    {.name = "l+o:fletcher", .checksum = "fletcher", .release = 1}};
-
 static bool is_ours(const char *scheme) {
     for (int i = 0; i < OURS; i++)
         if (strcmp(scheme, ours[i].name) == 0)
@@ -155,14 +166,14 @@ static int run_ours(hf_context *ctx, struct inject *in) {
             continue;
         if (!in->quiet)
             fprintf(stderr, "\r%-28s %d of %d ", r->name, i + 1, OURS);
+        const hf_dev_signed how = {r->checksum, r->release, c->type};
         hf_status status = HF_OK;
         for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
-            status = hf_dev_signed_count_bits(ctx, r->checksum, r->release, coverage_shapes[s].dims,
-                                              c->every, &r->count[s]);
+            status = hf_dev_signed_count_bits(ctx, &how, coverage_shapes[s].dims, c->every,
+                                              &r->count[s]);
         const bool timed = c->budget_s > 0 && is_cpu(ctx); /* operands lie in host memory */
         for (int s = 0; status == HF_OK && timed && s < TIME_SHAPES; s++)
-            status = hf_dev_signed_time(ctx, r->checksum, r->release, time_shapes[s].dims,
-                                        c->budget_s, &r->timing[s]);
+            status = hf_dev_signed_time(ctx, &how, time_shapes[s].dims, c->budget_s, &r->timing[s]);
         if (status == HF_E_UNSUPPORTED)
             return EXIT_DONE;
         if (status != HF_OK)
@@ -259,6 +270,7 @@ static int run(hf_context *ctx, struct inject *in) {
 
 int inject_gemm(int argc, char **argv) {
     static struct inject in = {.form = 2};
+    in.campaign.type = HF_F32;
     in.campaign.seed = 1;
     in.campaign.sample = 50;
     in.campaign.trials = 200;
