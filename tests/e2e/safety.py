@@ -17,7 +17,7 @@ CORE = str(min(os.sched_getaffinity(0)))
 
 def run(*words, code=0):
     done = subprocess.run([HOLDFAST, *words], capture_output=True, text=True, timeout=300)
-    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     return done
 
 
@@ -54,6 +54,21 @@ def sixteen_bits(folder):
         assert f"shapes, {name}, each chosen bit" in open(os.path.join(folder, "report.md")).read()
     assert faults["f16"] == faults["bf16"] and 1.9 < faults["f32"] / faults["f16"] < 2.1, faults
     run("inject", "gemm", "--type", "f64", code=2)
+
+
+def inject_interrupted(folder):
+    """What is whole by then is written."""
+    child = subprocess.Popen([HOLDFAST, "inject", "gemm", "--budget", "0", "--sample", "0", "-o", folder],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    told = ""
+    while "xor_i" not in told and child.poll() is None:  # the third
+        told += child.stderr.read(1)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=100)
+    assert child.returncode == 130 and "| xor_e |" in out, (child.returncode, out)
+    names = {s["scheme"] for s in json.load(open(os.path.join(folder, "report.json")))["schemes"]}
+    assert {"xor_e", "xor_m"} <= names and len(names) < 35, names
+    assert run("inject", "gemm", "--device", "opencl", code=None).returncode in (2, 4)  # 4: there is none
 
 
 def guarded(folder):
@@ -312,6 +327,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         inject(os.path.join(folder, "campaign"))
         sixteen_bits(os.path.join(folder, "types"))
+        inject_interrupted(os.path.join(folder, "part"))
         guarded(os.path.join(folder, "guarded"))
         redundant(folder)
         protected(folder)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The part of a campaign that is about checks of rows and columns. */
 #include "inject/gemm_campaign.h"
+#include "interrupt.h"
 
 #include <errno.h>
 
@@ -11,12 +12,12 @@ int run_guarded(hf_context *ctx, struct gemm_campaign *c) {
     struct guarded_result *r = &c->guarded;
     hf_status status = HF_OK;
     errno = 0;
-    for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
+    for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES && !interrupt_seen(); s++)
         status =
             hf_dev_guarded_count_bits(ctx, coverage_shapes[s].dims, places_of(c), &r->count[s]);
-    for (int s = 0; status == HF_OK && c->budget_s > 0 && s < TIME_SHAPES; s++)
+    for (int s = 0; status == HF_OK && c->budget_s > 0 && s < TIME_SHAPES && !interrupt_seen(); s++)
         status = hf_dev_guarded_time(ctx, time_shapes[s].dims, c->budget_s, &r->timing[s]);
-    r->done = status == HF_OK;
+    r->done = status == HF_OK && !interrupt_seen();
     return status == HF_OK ? EXIT_DONE : tool_fail(ctx, status, STAGE_COMPUTE);
 }
 

@@ -2,6 +2,7 @@
  * holdfast inject gemm: the tables of Fernandez et al. (2022) for this machine. */
 #include "inject/gemm_campaign.h"
 #include "inject/inject.h"
+#include "interrupt.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -138,13 +139,13 @@ static bool is_cpu(const hf_context *ctx) { return strncmp(hf_context_device(ctx
 /* Faults in the middle of a product need a host. */
 static hf_status count_scheme(hf_context *ctx, struct gemm_campaign *c, struct scheme_result *r) {
     hf_status status = HF_OK;
-    for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
+    for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES && !interrupt_seen(); s++)
         status = hf_dev_es_count_bits(ctx, &r->es, coverage_shapes[s].dims, c->seed, c->sample,
                                       &r->count[s]);
     for (int f = 0; status == HF_OK && c->trials > 0 && f < c->classes && is_cpu(ctx); f++)
         status = hf_dev_es_inject(ctx, &r->es, coverage_shapes[0].dims, f, c->seed, c->trials,
                                   &r->faults[f]);
-    for (int s = 0; status == HF_OK && c->budget_s > 0 && s < TIME_SHAPES; s++)
+    for (int s = 0; status == HF_OK && c->budget_s > 0 && s < TIME_SHAPES && !interrupt_seen(); s++)
         status = hf_dev_es_time(ctx, &r->es, time_shapes[s].dims, c->budget_s, &r->timing[s]);
     return status;
 }
@@ -168,16 +169,18 @@ static int run_ours(hf_context *ctx, struct inject *in) {
             fprintf(stderr, "\r%-28s %d of %d ", r->name, i + 1, OURS);
         const hf_dev_signed how = {r->checksum, r->release, c->type};
         hf_status status = HF_OK;
-        for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES; s++)
+        for (int s = 0; status == HF_OK && s < COVERAGE_SHAPES && !interrupt_seen(); s++)
             status = hf_dev_signed_count_bits(ctx, &how, coverage_shapes[s].dims, c->every,
                                               &r->count[s]);
         const bool timed = c->budget_s > 0 && is_cpu(ctx); /* operands lie in host memory */
-        for (int s = 0; status == HF_OK && timed && s < TIME_SHAPES; s++)
+        for (int s = 0; status == HF_OK && timed && s < TIME_SHAPES && !interrupt_seen(); s++)
             status = hf_dev_signed_time(ctx, &how, time_shapes[s].dims, c->budget_s, &r->timing[s]);
         if (status == HF_E_UNSUPPORTED)
             return EXIT_DONE;
         if (status != HF_OK)
             return tool_fail(ctx, status, STAGE_COMPUTE);
+        if (interrupt_seen())
+            return EXIT_DONE;
         r->done = true;
     }
     return EXIT_DONE;
@@ -212,6 +215,8 @@ static int run_form(hf_context *ctx, struct inject *in, int form) {
         }
         if (status != HF_OK)
             return tool_fail(ctx, status, STAGE_COMPUTE);
+        if (interrupt_seen())
+            return EXIT_DONE;
         r->done = true;
         const int code = check_sample(r, form);
         if (code != EXIT_DONE)
@@ -245,6 +250,7 @@ static int run(hf_context *ctx, struct inject *in) {
         return EXIT_USAGE;
     }
     int code = EXIT_DONE;
+    interrupt_watch(); /* what is whole by then is printed and written */
     for (int form = 0; code == EXIT_DONE && form < FORMS; form++)
         if (in->form == 2 || in->form == form)
             code = run_form(ctx, in, form);
@@ -265,7 +271,9 @@ static int run(hf_context *ctx, struct inject *in) {
         print_ours(stdout, c);
     if (code == EXIT_DONE)
         print_guarded(stdout, c);
-    return code == EXIT_DONE && in->folder ? write_campaign(c, in->folder) : code;
+    if (code == EXIT_DONE && in->folder)
+        code = write_campaign(c, in->folder);
+    return code == EXIT_DONE && interrupt_seen() ? EXIT_INTERRUPTED : code;
 }
 
 int inject_gemm(int argc, char **argv) {
@@ -284,6 +292,11 @@ int inject_gemm(int argc, char **argv) {
     if (status != HF_OK)
         return tool_fail(NULL, status, STAGE_OPEN);
     in.campaign.device = hf_context_device(ctx);
+    if (!is_cpu(ctx) && strncmp(in.campaign.device, "cuda", 4) != 0) {
+        tool_error("inject gemm: --device %s: must be cpu or cuda", in.context.device);
+        hf_context_destroy(ctx);
+        return EXIT_USAGE;
+    }
     in.campaign.on_gpu = !is_cpu(ctx);
     if (in.campaign.every < 0)
         in.campaign.every = is_cpu(ctx) ? 1 : DEVICE_EVERY;
