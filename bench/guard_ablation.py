@@ -5,14 +5,18 @@
   guard_ablation.py LIBRARY COMMAND [--device cpu] [-o FILE]          processor time of one thread
   guard_ablation.py LIBRARY COMMAND --device cuda [-o FILE]           iterations on a GPU, rows in its memory
   guard_ablation.py LIBRARY COMMAND --rounds 0 [--beside 4]           coverage alone, some campaigns side by side
+  guard_ablation.py draw FILE PICTURE                                 cost and coverage of what such a run wrote
 
 LIBRARY is timed; COMMAND, the `holdfast` of the same tree, plants the faults. Overhead: seconds of a fit of many
 iterations less one of few, against those of `off` in the same round, median of the rounds. Coverage: of the faults that
-have consequences without protection, those that stay silent. The file has a line for each scheme and check."""
+have consequences without protection, those that stay silent. With --campaigns-s each campaign ends in its share of that
+time; all lines plant the same faults in the same order, as far as they get. The file has a line for each scheme and
+check."""
 import argparse
 import concurrent.futures
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -96,44 +100,87 @@ def overheads(h, device, rounds, end):
     return found
 
 
-def covered(command, device, guard, check, faults):
+def campaign(args, check, seconds):
+    """Its report, of what it came to in so many seconds; 0: of all."""
+    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "HF_GUARD_WITHOUT": check}) as child:
+        try:
+            out, err = child.communicate(timeout=seconds or None)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate()
+    if child.returncode not in (0, 130):
+        raise RuntimeError(f"{' '.join(args)}: exit code {child.returncode}: {err[-300:]}")
+    return json.loads(out)["all"]
+
+
+def covered(o, guard, check):
     """Faults, those with consequences without protection, and those of these that stay silent, in all and by fit."""
-    total = {"faults": 0, "consequential": 0, "silent": 0, "silent by fit": []}
-    for fit in FITS[device]:
-        args = [command, "inject", "kmeans", *fit.split(), "--faults", str(faults), "--guard", guard,
-                "--device", device, "--json", "--quiet"]
-        if device != "cpu":
-            args += ["--at-once", "8"]
-        done = subprocess.run(args, capture_output=True, text=True, check=False,
-                              env={**os.environ, "HF_GUARD_WITHOUT": check})
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(args)}: exit code {done.returncode}: {done.stderr[-300:]}")
-        report = json.loads(done.stdout)["all"]
+    total = {"faults": 0, "consequential": 0, "silent": 0, "consequential by fit": [], "silent by fit": []}
+    seconds = o.campaigns_s * o.beside / (len(runs(o.device)) * len(FITS[o.device]))
+    for fit in FITS[o.device]:
+        args = [o.command, "inject", "kmeans", *fit.split(), "--faults", str(o.faults), "--guard", guard,
+                "--device", o.device, "--seed", str(o.seed), "--json", "--quiet"]
+        if o.device != "cpu":
+            args += ["--at-once", str(o.at_once)]
+        report = campaign(args, check, seconds)
         total["faults"] += report["faults"]
-        total["consequential"] += report["consequential"]
-        total["silent"] += report["guarded"]["silent"]
-        total["silent by fit"].append(report["guarded"]["silent"])
+        for key, count in (("consequential", report["consequential"]), ("silent", report["guarded"]["silent"])):
+            total[key] += count
+            total[key + " by fit"].append(count)
     return total
 
 
+def draw(path, picture):
+    """What schemes and checks cost against what stays silent without them."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with open(path, encoding="utf-8") as f:
+        report = json.load(f)
+    figure, axes = plt.subplots(figsize=(9, 6))
+    for line in report["lines"]:
+        if not line["overhead"] or not line.get("consequential"):
+            continue
+        cost = 100 * statistics.median(line["overhead"].values())
+        covered_share = 100 * (1 - line["silent"] / line["consequential"])
+        axes.plot(cost, covered_share, "o" if not line["without"] else "x")
+        axes.annotate(line["scheme"] if not line["without"] else f"{line['scheme']} - {line['without']}",
+                      (cost, covered_share), textcoords="offset points", xytext=(4, 3), fontsize=7)
+    axes.set(xlabel="added to an iteration, %", ylabel="faults with consequences that do not stay silent, %",
+             title=f"{report['device']}, {report['date']}")
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
+
+
 def main():
+    if sys.argv[1:2] == ["draw"] and len(sys.argv) == 4:
+        draw(*sys.argv[2:])
+        return
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("library")
     p.add_argument("command")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--rounds", type=int, default=4, help="of the timings (default 4); 0: no timings")
     p.add_argument("--faults", type=int, default=1500, help="of each campaign (default 1500); 0: no campaigns")
+    p.add_argument("--campaigns-s", type=float, default=0, help="seconds for all campaigns, about (default: no limit)")
     p.add_argument("--beside", type=int, default=1, help="campaigns side by side (default 1)")
+    p.add_argument("--at-once", type=int, default=8, help="fits side by side in one, on a GPU (default 8)")
+    p.add_argument("--seed", type=int, default=0, help="of the faults")
     p.add_argument("--seconds", type=float, default=600, help="for the timings, about")
     p.add_argument("-o", "--output")
     o = p.parse_args()
     end = time.monotonic() + o.seconds
-    h = hf.Holdfast(o.library, 1 if o.device == "cpu" else 4, o.device)
-    over = overheads(h, o.device, o.rounds, end) if o.rounds else {}
-    version = h.version
-    h.close()
+    device, over = o.device, {}
+    if o.rounds:
+        h = hf.Holdfast(o.library, 1 if o.device == "cpu" else 4, o.device)
+        over = overheads(h, o.device, o.rounds, end)
+        device = h.machine(o.device) if hasattr(h.lib, "hf_dev_device_at") else o.device
+        h.close()
+    version = subprocess.run([o.command, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
     pool = concurrent.futures.ThreadPoolExecutor(o.beside)
-    campaigns = {run: pool.submit(covered, o.command, o.device, *run, o.faults) for run in runs(o.device) if o.faults}
+    campaigns = {run: pool.submit(covered, o, *run) for run in runs(o.device) if o.faults}
     lines = []
     for guard, check in runs(o.device):
         line = {"scheme": guard, "without": check, "overhead": over.get((guard, check), {})}
@@ -145,8 +192,8 @@ def main():
               f"{line.get('silent', '')} |", flush=True)
     if o.output:
         with open(o.output, "w", encoding="utf-8") as f:
-            json.dump({"device": h.machine(o.device) if hasattr(h.lib, "hf_dev_device_at") else o.device,
-                       "date": time.strftime("%Y-%m-%d"), "version": version, "lines": lines}, f, indent=1)
+            json.dump({"device": device, "date": time.strftime("%Y-%m-%d"), "version": version, "lines": lines}, f,
+                      indent=1)
 
 
 if __name__ == "__main__":
