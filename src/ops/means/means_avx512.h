@@ -84,7 +84,7 @@ ALWAYS_INLINE void step_row(const struct step_row *r, int64_t d, double *score, 
 
 /* Can step_vectors() make these clusters? Then no float64 there underflows or overflows. */
 static bool step_is_safe(const struct hf_means_args *a, int64_t begin, int64_t end) {
-    bool safe = true;
+    bool safe = a->rule.type == HF_F32;
     for (int64_t f = 0; f < a->sums->d; f++)
         safe &= a->rule.unit[f] > 1 / SAFE && a->rule.unit[f] < SAFE;
     for (int64_t j = begin; safe && j < end; j++) {

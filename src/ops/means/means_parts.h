@@ -80,10 +80,32 @@ ALWAYS_INLINE void wide_of(const int64_t *sum, int count, double out[BLOCK]) {
         out[i] = (double)sum[i];
 }
 
+/* Its sums of columns [f, f + count) in two limbs: all of them without branches, and once more where
+ * that does not hold. */
+ALWAYS_INLINE void two_limbs_at(const struct means_cluster *c, int64_t f, int count,
+                                double out[BLOCK]) {
+    const struct hf_sums *s = c->s;
+    const int64_t *high = s->sum + c->j * s->d + f;
+    const int64_t *low = high + s->k * s->d;
+    const double *mult = s->mult + f;
+    const double fine = 1 / (double)(INT64_C(1) << s->bits);
+    int tiny = 0;
+    for (int i = 0; i < count; i++)
+        out[i] = hf_scaled_two(high[i], low[i], s->bits, 1 / mult[i] * fine);
+    for (int i = 0; i < count; i++)
+        tiny |= fabs(out[i]) < HF_LEAST_SCALED;
+    for (int i = 0; tiny && i < count; i++)
+        out[i] = sum_at(c->rule, s, c->j, f + i);
+}
+
 /* Its sums of columns [f, f + count). */
 ALWAYS_INLINE void sums_at(const struct means_cluster *c, int64_t f, int count, double out[BLOCK]) {
     const int64_t *sum = c->s->sum + c->j * c->s->d + f;
     const double *unit = c->rule->unit + f;
+    if (!c->plain && c->s->limbs == 2) {
+        two_limbs_at(c, f, count, out);
+        return;
+    }
     for (int i = 0; !c->plain && i < count; i++)
         out[i] = sum_at(c->rule, c->s, c->j, f + i);
     if (!c->plain)
@@ -243,43 +265,58 @@ struct means_lanes {
 /* Columns [f, f + count) of all that an iteration makes of the sums of a cluster, Euclidean:
  * euclidean_block(), next_block() and moved_block() at once. */
 ALWAYS_INLINE void step_block(const struct means_cluster *cluster, const struct hf_means_args *a,
-                              int64_t f, int count, double weight, struct means_lanes *lanes) {
+                              hf_dtype type, int64_t f, int count, double weight,
+                              struct means_lanes *lanes) {
     double sum[BLOCK];
+    double from[BLOCK];
     const double *shift = cluster->rule->shift + f;
     const int64_t at = cluster->j * cluster->s->d + f;
-    const float *from = (const float *)a->now + at;
-    float *restrict to = (float *)a->next + at;
+    float *restrict single = (float *)a->next + at;
+    double *restrict wide = (double *)a->next + at;
     sums_at(cluster, f, count, sum);
+    centers_at(a->now, type, at, count, from);
     for (int i = 0; i < count; i++) {
-        const double old = (double)from[i];
+        const double old = from[i];
         const double c = old - shift[i];
-        const float mean = (float)(sum[i] / weight);
-        const double move = (double)mean - old;
+        const double mean = sum[i] / weight;
+        const double next = type == HF_F64 ? mean : (double)(float)mean;
+        const double move = next - old;
         lanes->score[i] += c * (weight * c - 2 * (sum[i] - weight * shift[i]));
         lanes->moved[i] += move * move;
-        to[i] = mean;
+        if (type == HF_F64)
+            wide[i] = next;
+        else
+            single[i] = (float)next;
     }
 }
 
-/* Cluster j, which is not empty; all centroids float32. */
-ALWAYS_INLINE void step_center(const struct hf_means_args *a, bool plain, int64_t j, double *score,
-                               double *moved) {
+ALWAYS_INLINE void step_as(const struct hf_means_args *a, hf_dtype type, bool plain, int64_t j,
+                           struct means_lanes *lanes) {
     const struct hf_sums *s = a->sums;
     const double weight = hf_sums_weight(s, j);
     const struct means_cluster cluster = {&a->rule, s, plain, j};
-    struct means_lanes lanes = {{0}, {0}};
     int64_t f = 0;
     for (; f + BLOCK <= s->d; f += BLOCK)
-        step_block(&cluster, a, f, BLOCK, weight, &lanes);
-    step_block(&cluster, a, f, (int)(s->d - f), weight, &lanes);
-    *score = fold_columns(lanes.score, s->d);
-    *moved = fold_columns(lanes.moved, s->d);
+        step_block(&cluster, a, type, f, BLOCK, weight, lanes);
+    step_block(&cluster, a, type, f, (int)(s->d - f), weight, lanes);
+}
+
+/* Cluster j, which is not empty. */
+static inline void step_center(const struct hf_means_args *a, bool plain, int64_t j, double *score,
+                               double *moved) {
+    struct means_lanes lanes = {{0}, {0}};
+    if (a->rule.type == HF_F64)
+        step_as(a, HF_F64, plain, j, &lanes);
+    else
+        step_as(a, HF_F32, plain, j, &lanes);
+    *score = fold_columns(lanes.score, a->sums->d);
+    *moved = fold_columns(lanes.moved, a->sums->d);
 }
 
 /* Can step_center() make these clusters? */
 static inline bool step_is_whole(const struct hf_means_args *a, int64_t begin, int64_t end) {
-    bool whole = a->rule.metric == HF_EUCLIDEAN && a->rule.type == HF_F32 &&
-                 a->rule.store == HF_F32 && a->next && !a->given;
+    bool whole =
+        a->rule.metric == HF_EUCLIDEAN && a->rule.type == a->rule.store && a->next && !a->given;
     for (int64_t j = begin; whole && j < end; j++)
         whole = hf_sums_weight(a->sums, j) > 0;
     return whole;
