@@ -18,6 +18,7 @@
 
 #define GRAIN 16384 /* labels that one worker looks at, */
 #define LOCAL 1024  /* clusters whose entries a range of rows keeps for itself */
+#define AHEAD 8     /* blocks of rows whose words are on their way */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
     (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
@@ -254,9 +255,8 @@ static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64
         uint64_t bits = hf_differ(b->fit->ledger.labels + at, b->fit->labels.host + at,
                                   hf_min64(HF_DIFFER_BLOCK, end - at));
         if (bits)
-            fetch_words(b->fit->ledger.hash, at + HF_DIFFER_BLOCK, end);
-        changed += __builtin_popcountll(bits);
-        for (; bits; bits &= bits - 1) {
+            fetch_words(b->fit->ledger.hash, at + AHEAD * HF_DIFFER_BLOCK, end);
+        for (; bits; bits &= bits - 1, changed++) {
             if (own)
                 book_own(b, own, at + __builtin_ctzll(bits));
             else
