@@ -26,10 +26,28 @@ ALWAYS_INLINE double guard_square_as(const char *x, hf_dtype dtype, const float 
     return (double)vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
 }
 
+/* The same of float64 rows and centroids. */
+ALWAYS_INLINE double guard_square_wide(const double *x, const double *c, int64_t d) {
+    const int first = d < VDW / 2 ? (int)d : VDW / 2;
+    const vd begin = vd_sub(vd_load_n(x, first), vd_load_n(c, first));
+    vd sum[2] = {vd_mul(begin, begin), vd_set1(0)};
+    for (int64_t j = first; j < d; j += 2 * VDW) {
+        UNROLL(2)
+        for (int t = 0; t < 2; t++) {
+            const int64_t at = j + t * VDW;
+            sum[t] = guard_add_square64(sum[t], guard_load64(x + at, d - at),
+                                        guard_load64(c + at, d - at));
+        }
+    }
+    return vd_sum(vd_add(sum[0], sum[1]));
+}
+
 static NOINLINE double guard_square(const struct job *job, int64_t i, int32_t k) {
     const char *x = job_row(job, i);
-    const float *c = guard_centroid_at(&job->a->c, k);
+    const void *c = guard_centroid_at(&job->a->c, k);
     switch (job->a->x.dtype) {
+    case HF_F64:
+        return guard_square_wide((const double *)(const void *)x, c, job->d);
     case HF_F16:
         return guard_square_as(x, HF_F16, c, job->d);
     case HF_BF16:
@@ -41,12 +59,20 @@ static NOINLINE double guard_square(const struct job *job, int64_t i, int32_t k)
     }
 }
 
-/* The relative error of guard_square(), if nothing underflows. */
-static double guard_square_share(const struct job *job) {
-    return (double)(job->d / VW + 16) * 0x1p-24;
+/* Does guard_square() compute what differences do? */
+static int guard_squares(const struct job *job) {
+    return job->difference == DIFFERENCE_F32 ||
+           (guard_batches(job) && job->difference == DIFFERENCE_F64 && job->a->x.dtype == HF_F64);
 }
 
-/* Do float32 sums leave a doubt that the slot's label is the nearest of these candidates, by more
+/* The relative error of guard_square(), if nothing underflows; in float64 that of the reference,
+ * too. */
+static double guard_square_share(const struct job *job) {
+    return job->a->x.dtype == HF_F64 ? (double)(job->d + 64) * 0x1p-52
+                                     : (double)(job->d / VW + 16) * 0x1p-24;
+}
+
+/* Do sums of guard_square() leave a doubt that the slot's label is the nearest of these candidates, by more
  * than the reference rounds? */
 static int guard_squares_doubt(const struct job *job, const struct worker *w, int slot,
                                const int32_t *list, int count) {
@@ -148,8 +174,9 @@ static void guard_check_list(const struct job *job, struct worker *w, int slot, 
         return;
     }
     guard_check_bounds(job, w, slot);
-    if (job->difference == DIFFERENCE_F32 && (!guard_squares_doubt(job, w, slot, list, count) ||
-                                              !guard_sums_doubt(job, w, slot, list, count)))
+    if (guard_squares(job) && !guard_squares_doubt(job, w, slot, list, count))
+        return;
+    if (job->difference == DIFFERENCE_F32 && !guard_sums_doubt(job, w, slot, list, count))
         return;
     if (guard_nearest_listed(job, w, slot, list, count) != w->least_arg[slot])
         guard_disagree(job, w, slot);
