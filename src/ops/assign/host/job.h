@@ -244,6 +244,15 @@ static inline const char *job_row(const struct job *job, int64_t i) {
     return (const char *)job->a->x.data + (size_t)i * job->row_bytes;
 }
 
+/* At most `most` bytes of a row that is used soon, into the L1 cache; it may begin and end within a
+ * cache line. */
+static inline void job_fetch_row(const struct job *job, int64_t i, size_t most) {
+    const char *row = job_row(job, i);
+    const char *end = row + (job->row_bytes < most ? job->row_bytes : most);
+    for (const char *at = row - (uintptr_t)row % HF_ALIGN; at < end; at += HF_ALIGN)
+        __builtin_prefetch(at);
+}
+
 /* The most that storing moved a centroid. */
 static inline float pack_loss_most(const struct pack *p) {
     float most = 0;

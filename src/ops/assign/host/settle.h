@@ -248,10 +248,7 @@ static NOINLINE void settle_change(const struct job *job, struct worker *w, int6
     w->stats.changed++;
     if (!a->sums && !guard_checks(&job->guard, HF_FAULT_MOVES))
         return;
-    const char *row = job_row(job, i);
-    const size_t bytes = hf_dtype_bytes(a->x.dtype) * (size_t)job->d;
-    for (size_t at = 0; at < bytes && at < MOVES_FETCH; at += HF_ALIGN)
-        __builtin_prefetch(row + at);
+    job_fetch_row(job, i, MOVES_FETCH);
     w->moves[w->n_moves++] = (struct move){i, old, label, score, norm2};
     STRIKE_ONE(MOVE, i, -1, &w->moves[w->n_moves - 1].to, NULL);
     if (w->n_moves == MOVES_MAX)

@@ -94,10 +94,7 @@ ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const void *const 
  * centroid to the next. */
 static inline void guard_fetch(const struct job *job, const struct move *m, size_t c_bytes) {
     const char *c = job->a->c.data;
-    const size_t bytes = job->row_bytes < GUARD_FETCH ? job->row_bytes : GUARD_FETCH;
-    const char *row = job_row(job, m->row);
-    for (size_t at = 0; at < bytes; at += HF_ALIGN)
-        __builtin_prefetch(row + at);
+    job_fetch_row(job, m->row, GUARD_FETCH);
     if (m->to >= 0 && m->to < job->k)
         __builtin_prefetch(c + (size_t)m->to * c_bytes);
     if (m->from >= 0 && m->from < job->k)
