@@ -45,9 +45,20 @@ ALWAYS_INLINE float vf_sum(vf a) {
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-/* Both halves of a added up, and behind them those of b. */
-ALWAYS_INLINE vf vf_fold(vf a, vf b) {
-    return vf_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+/* Lane i: the sum of the lanes of r[i], added as a tree: pairs, pairs of these, halves. */
+ALWAYS_INLINE vf vf_sums(const vf r[VW]) {
+    vf four[2]; /* [i]: of r[4 i], ..., r[4 i + 3], in two lanes each */
+    UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        const vf *at = r + 4 * i;
+        const vf a = _mm256_add_ps(_mm256_shuffle_ps(at[0], at[1], 0x44),
+                                   _mm256_shuffle_ps(at[0], at[1], 0xee));
+        const vf b = _mm256_add_ps(_mm256_shuffle_ps(at[2], at[3], 0x44),
+                                   _mm256_shuffle_ps(at[2], at[3], 0xee));
+        four[i] = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+    }
+    return _mm256_add_ps(_mm256_permute2f128_ps(four[0], four[1], 0x20),
+                         _mm256_permute2f128_ps(four[0], four[1], 0x31));
 }
 
 /* r[i] lane j becomes r[j] lane i. */

@@ -49,9 +49,22 @@ ALWAYS_INLINE vf vf_gather(const float *base, vi index) {
 }
 ALWAYS_INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
 
-/* Both halves of a added up, and behind them those of b. */
-ALWAYS_INLINE vf vf_fold(vf a, vf b) {
-    return vf_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+/* Lane i: the sum of the lanes of r[i], added as a tree: halves, halves of these, and so on. */
+ALWAYS_INLINE vf vf_sums(const vf r[VW]) {
+    vf four[4]; /* [i]: of r[i], r[i + 4], r[i + 8], r[i + 12], in four lanes each */
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const vf a = _mm512_add_ps(_mm512_shuffle_f32x4(r[i], r[i + 4], 0x44),
+                                   _mm512_shuffle_f32x4(r[i], r[i + 4], 0xee));
+        const vf b = _mm512_add_ps(_mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x44),
+                                   _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xee));
+        four[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+    const vf a = _mm512_add_ps(_mm512_shuffle_ps(four[0], four[1], 0x44),
+                               _mm512_shuffle_ps(four[0], four[1], 0xee));
+    const vf b = _mm512_add_ps(_mm512_shuffle_ps(four[2], four[3], 0x44),
+                               _mm512_shuffle_ps(four[2], four[3], 0xee));
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
 
 /* r[i] lane j becomes r[j] lane i. */

@@ -284,12 +284,7 @@ ALWAYS_INLINE vf sum_lanes(const float *parts) {
     UNROLL(16)
     for (int i = 0; i < VW; i++)
         r[i] = vf_load(parts + i * VW);
-    vf_transpose(r);
-    vf sum = r[0];
-    UNROLL(16)
-    for (int i = 1; i < VW; i++)
-        sum = vf_add(sum, r[i]);
-    return sum;
+    return vf_sums(r);
 }
 
 /* Likewise of w->parts. */

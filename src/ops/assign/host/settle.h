@@ -214,25 +214,33 @@ static void settle_begin(const struct job *job, struct worker *w) {
         memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
 }
 
-/* Bring the rows that wait into the sums. The sums of the next row are prefetched, because few of
+/* Bring waiting rows [begin, end) into the sums. Those of the next row are prefetched, because few of
  * them are in the L1 cache. */
-static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
+static void settle_sums(const struct job *job, struct worker *w, int begin, int end) {
     const struct hf_assign_args *a = job->a;
     const struct hf_sums *s = &w->sums;
     const bool light = update_is_light(s, a->x.dtype, a->metric, a->weights);
-    guard_moves(job, w);
-    if (!a->sums)
-        w->n_moves = 0;
-    if (w->n_moves > 0 && !w->has_sums)
+    if (!w->has_sums)
         settle_begin(job, w);
-    for (int m = 0; m < w->n_moves; m++) {
+    for (int m = begin; m < end; m++) {
         const struct move *v = &w->moves[m];
-        if (m + 1 < w->n_moves)
+        if (m + 1 < end)
             update_fetch(s, v[1].from, v[1].to);
         if (light)
             update_move_light(s, job_row(job, v->row), v->from, v->to);
         else
             settle_weighted(job, w, v);
+    }
+}
+
+/* Rows that wait are verified, and those that do move go into the sums while they are at hand. */
+static NOINLINE void settle_moves(const struct job *job, struct worker *w) {
+    const int verify = guard_checks(&job->guard, HF_FAULT_MOVES);
+    for (int at = 0; at < w->n_moves; at += VW) {
+        const int count = w->n_moves - at < VW ? w->n_moves - at : VW;
+        const int end = verify ? guard_moves(job, w, at, count) : at + count;
+        if (job->a->sums && at < end)
+            settle_sums(job, w, at, end);
     }
     w->n_moves = 0;
 }

@@ -16,9 +16,9 @@ enum guard_of { GUARD_TO, GUARD_FROM, GUARD_HAD_TO, GUARD_HAD_FROM, GUARD_OF };
 /* Lane i is of move i. "Less": the squared distance from the centroid before, as far as it is
  * beyond doubt, is taken off. */
 struct guard_batch {
-    float moved[VW * VW]; /* [move][lane] parts of the squared distance from the new centroid, in
-                             the first half of the lanes, and in the second half the same less */
-    float early[VW * VW]; /* the same less among the centroids before */
+    vf to[VW];    /* parts of the squared distance from the new centroid, */
+    vf less[VW];  /* the same less, */
+    vf early[VW]; /* and the same among the centroids before */
     float score[VW], norm2[VW], length[VW];
     uint32_t first; /* bit i: the row comes from no cluster */
     uint32_t valid; /* bit i: its clusters exist, and the new one is its label */
@@ -37,14 +37,22 @@ ALWAYS_INLINE vf guard_add_square(vf sum, vf v, vf c) {
 }
 
 /* Squared distances of a row from the first `count` of some centroids, in VW parts. */
-ALWAYS_INLINE void guard_parts_f32(const char *x, hf_dtype dtype, const void *const c[GUARD_OF],
+ALWAYS_INLINE void guard_parts_f32(const char *x, hf_dtype dtype, const char *const c[GUARD_OF],
                                    int count, int64_t d, vf part[GUARD_OF]) {
-    for (int64_t j = 0; j < d; j += VW) {
-        const vf v = difference_load_as(x, dtype, j, d);
+    const int64_t full = d - d % VW;
+    for (int64_t j = 0; j < full; j += VW) {
+        const vf v = gather_raw(x + (size_t)j * gather_bytes(dtype), dtype);
         UNROLL(4)
         for (int i = 0; i < count; i++)
-            part[i] = guard_add_square(part[i], v, difference_load((const float *)c[i] + j, d - j));
+            part[i] = guard_add_square(part[i], v, vf_load((const float *)(const void *)c[i] + j));
     }
+    if (full == d)
+        return;
+    const vf v = difference_load_as(x, dtype, full, d);
+    UNROLL(4)
+    for (int i = 0; i < count; i++)
+        part[i] = guard_add_square(
+            part[i], v, vf_load_n((const float *)(const void *)c[i] + full, (int)(d - full)));
 }
 
 /* The first n <= VDW values at p, zeros behind them. */
@@ -58,31 +66,32 @@ ALWAYS_INLINE vd guard_add_square64(vd sum, vd v, vd c) {
 }
 
 /* The same of float64 rows and centroids, rounded at last. */
-ALWAYS_INLINE void guard_parts_f64(const double *x, const void *const c[GUARD_OF], int count,
+ALWAYS_INLINE void guard_parts_f64(const double *x, const char *const c[GUARD_OF], int count,
                                    int64_t d, vf part[GUARD_OF]) {
-    vd low[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
-    vd high[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
-    for (int64_t j = 0; j < d; j += VW) {
-        const int64_t rest = d - j - VDW;
-        const vd v = guard_load64(x + j, d - j);
-        const vd w = guard_load64(x + j + VDW, rest);
+    vd sum[GUARD_OF] = {vd_set1(0), vd_set1(0), vd_set1(0), vd_set1(0)};
+    const int64_t full = d - d % VDW;
+    for (int64_t j = 0; j < full; j += VDW) {
+        const vd v = vd_load(x + j);
         UNROLL(4)
-        for (int i = 0; i < count; i++) {
-            const double *at = (const double *)c[i] + j;
-            low[i] = guard_add_square64(low[i], v, guard_load64(at, d - j));
-            high[i] = guard_add_square64(high[i], w, guard_load64(at + VDW, rest));
-        }
+        for (int i = 0; i < count; i++)
+            sum[i] = guard_add_square64(sum[i], v, vd_load((const double *)(const void *)c[i] + j));
+    }
+    if (full < d) {
+        const vd v = vd_load_n(x + full, (int)(d - full));
+        UNROLL(4)
+        for (int i = 0; i < count; i++)
+            sum[i] = guard_add_square64(
+                sum[i], v, vd_load_n((const double *)(const void *)c[i] + full, (int)(d - full)));
     }
     UNROLL(4)
     for (int i = 0; i < count; i++) {
-        double both[VW];
-        vd_store(both, low[i]);
-        vd_store(both + VDW, high[i]);
+        double both[VW] = {0};
+        vd_store(both, sum[i]);
         part[i] = vf_from_f64(both);
     }
 }
 
-ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const void *const c[GUARD_OF],
+ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const char *const c[GUARD_OF],
                                int count, int64_t d, vf part[GUARD_OF]) {
     if (dtype == HF_F64)
         guard_parts_f64((const double *)(const void *)x, c, count, d, part);
@@ -101,10 +110,14 @@ static inline void guard_fetch(const struct job *job, const struct move *m, size
         __builtin_prefetch(c + (size_t)m->from * c_bytes);
 }
 
+/* Bytes from one centroid to the next. */
+static inline size_t guard_stride(const hf_array *c) {
+    return (size_t)(c->row_stride ? c->row_stride : c->cols) * (c->dtype == HF_F64 ? 8 : 4);
+}
+
 /* Row k of centroids; the first one where that is none of them. */
 ALWAYS_INLINE const void *guard_centroid_at(const hf_array *c, int32_t k) {
-    const int64_t at = (k < 0 ? 0 : k) * (c->row_stride ? c->row_stride : c->cols);
-    return (const char *)c->data + (size_t)at * (c->dtype == HF_F64 ? 8 : 4);
+    return (const char *)c->data + (size_t)(k < 0 ? 0 : k) * guard_stride(c);
 }
 
 /* A relative error of squared distances. */
@@ -114,31 +127,37 @@ static inline float guard_batch_share(const struct job *job) {
 
 ALWAYS_INLINE void guard_batch_as(const struct job *job, const struct move *m, int count,
                                   hf_dtype dtype, struct guard_batch *b) {
-    const hf_array *c = &job->a->c;
-    const hf_array *old = job->guard.before ? &job->a->before : c;
+    const struct hf_assign_args *a = job->a;
+    const char *now = a->c.data;
+    const char *old = a->before.data;
+    const size_t now_step = guard_stride(&a->c);
+    const size_t old_step = guard_stride(&a->before);
+    const int64_t d = job->d;
+    const int before = job->guard.before;
     const vf less = vf_set1(3 * guard_batch_share(job) - 1);
     b->first = b->valid = 0;
     for (int i = 0; i < count; i++, m++) {
         vf part[GUARD_OF] = {vf_set1(0), vf_set1(0), vf_set1(0), vf_set1(0)};
-        const int valid =
-            m->to >= 0 && m->to < job->k && m->from < job->k && job->a->labels[m->row] == m->to;
+        const int valid = m->to >= 0 && m->to < job->k && m->from >= -1 && m->from < job->k &&
+                          a->labels[m->row] == m->to;
         b->length[i] = 0;
         if (valid) {
             const char *x = job_row(job, m->row);
-            const void *const at[GUARD_OF] = {
-                guard_centroid_at(c, m->to), guard_centroid_at(c, m->from),
-                guard_centroid_at(old, m->to), guard_centroid_at(old, m->from)};
+            const size_t to = (size_t)m->to;
+            const size_t from = (size_t)(m->from < 0 ? 0 : m->from);
+            const char *const at[GUARD_OF] = {now + to * now_step, now + from * now_step,
+                                              old + to * old_step, old + from * old_step};
             if (m->from < 0)
-                guard_parts(x, dtype, at, 1, job->d, part);
-            else if (!job->guard.before)
-                guard_parts(x, dtype, at, 2, job->d, part);
+                guard_parts(x, dtype, at, 1, d, part);
+            else if (!before)
+                guard_parts(x, dtype, at, 2, d, part);
             else
-                guard_parts(x, dtype, at, GUARD_OF, job->d, part);
-            b->length[i] = (float)job->c_length[m->to];
+                guard_parts(x, dtype, at, GUARD_OF, d, part);
+            b->length[i] = (float)job->c_length[to];
         }
-        vf_store(b->moved + i * VW,
-                 vf_fold(part[GUARD_TO], vf_fma(less, part[GUARD_FROM], part[GUARD_TO])));
-        vf_store(b->early + i * VW, vf_fma(less, part[GUARD_HAD_FROM], part[GUARD_HAD_TO]));
+        b->to[i] = part[GUARD_TO];
+        b->less[i] = vf_fma(less, part[GUARD_FROM], part[GUARD_TO]);
+        b->early[i] = vf_fma(less, part[GUARD_HAD_FROM], part[GUARD_HAD_TO]);
         b->score[i] = m->score;
         b->norm2[i] = m->norm2;
         b->first |= (uint32_t)(m->from < 0) << i;
@@ -167,22 +186,6 @@ static NOINLINE void guard_batch_load(const struct job *job, const struct move *
     }
 }
 
-/* Lane i: the sum of the first half of part i of parts [VW, VW], and of the second. */
-ALWAYS_INLINE vf guard_sum_halves(const float *parts, vf *second) {
-    vf r[VW];
-    UNROLL(16)
-    for (int i = 0; i < VW; i++)
-        r[i] = vf_load(parts + i * VW);
-    vf_transpose(r);
-    UNROLL(16)
-    for (int i = 1; i < VW / 2; i++) {
-        r[0] = vf_add(r[0], r[i]);
-        r[VW / 2] = vf_add(r[VW / 2], r[VW / 2 + i]);
-    }
-    *second = r[VW / 2];
-    return r[0];
-}
-
 /* V2: the most that a score may be from the true one; less than guard_score_bound(). */
 ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
     const struct filter_bound *f = &job->bound;
@@ -204,7 +207,7 @@ ALWAYS_INLINE vf guard_batch_bound(const struct job *job, vf norm, vf c) {
 ALWAYS_INLINE uint32_t guard_batch_early(const struct job *job, const struct guard_batch *b) {
     if (!job->guard.before)
         return 0;
-    return b->valid & ~b->first & vm_bits(vf_lt(sum_lanes(b->early), vf_set1(-0x1p-80f)));
+    return b->valid & ~b->first & vm_bits(vf_lt(vf_sums(b->early), vf_set1(-0x1p-80f)));
 }
 
 /* Bits of the first `count` <= VW moves that V1 and V2 confirm beyond doubt; *early: see V3. */
@@ -214,20 +217,18 @@ static uint32_t guard_batch_confirms(const struct job *job, const struct move *m
     const uint32_t all = (uint32_t)((1u << count) - 1);
     guard_batch_load(job, m, count, &b);
     for (int i = count; i < VW; i++) {
-        vf_store(b.moved + i * VW, vf_set1(0));
-        vf_store(b.early + i * VW, vf_set1(0));
+        b.to[i] = b.less[i] = b.early[i] = vf_set1(0);
         b.score[i] = b.norm2[i] = b.length[i] = 0;
     }
     const float share = guard_batch_share(job);
     *early = guard_batch_early(job, &b);
-    vf less;
-    const vf to = guard_sum_halves(b.moved, &less);
+    const vf to = vf_sums(b.to);
     const vf score = vf_load(b.score);
     const vf own = vf_load(b.norm2);
     const vf c = vf_load(b.length);
     const uint32_t plain =
         vm_bits(vf_lt(vf_set1(0x1p-80f), to)) & vm_bits(vf_lt(to, vf_set1(0x1p100f)));
-    const uint32_t nearer = b.first | vm_bits(vf_lt(less, vf_set1(0)));
+    const uint32_t nearer = b.first | vm_bits(vf_lt(vf_sums(b.less), vf_set1(0)));
     const vf square = vf_mul(to, vf_set1(job->scale * job->scale));
     const vf norm = vf_sqrt(vf_mul(own, vf_set1(1 + job->bound.qerr)));
     const vf off = vf_sub(vf_mul(vf_set1(0.5f), vf_sub(own, square)), score);

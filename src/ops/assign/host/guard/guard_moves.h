@@ -320,13 +320,17 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     return right != m->from;
 }
 
-/* Verify moves; those that stay where they were go. Returns how many are left, at `to`. */
-static int guard_verify(const struct job *job, struct worker *w, int from, int count, int to) {
-    const int batches = guard_batches(job);
+/* Verify moves [begin, begin + count), at most VW; those that stay where they were go. Returns where
+ * the others end. */
+static int guard_verify(const struct job *job, struct worker *w, int begin, int count) {
     uint32_t early = 0;
-    const uint32_t right = batches ? guard_batch_confirms(job, w->moves + from, count, &early) : 0;
+    const uint32_t right =
+        guard_batches(job) ? guard_batch_confirms(job, w->moves + begin, count, &early) : 0;
+    int end = begin;
+    if (right == (uint32_t)((1u << count) - 1) && early == 0)
+        return begin + count;
     for (int i = 0; i < count; i++) {
-        struct move m = w->moves[from + i];
+        struct move m = w->moves[begin + i];
         if (m.from < -1 || m.from >= job->k) { /* it came in so: nobody knows its sums */
             guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
             continue;
@@ -336,24 +340,18 @@ static int guard_verify(const struct job *job, struct worker *w, int from, int c
             continue;
         if (soon)
             guard_tell_lost(job, w, HF_FAULT_MOVES, m.row);
-        w->moves[to++] = m;
+        w->moves[end++] = m;
     }
-    return to;
+    return end;
 }
 
-/* Verify the rows that wait to be moved. */
-static void guard_moves(const struct job *job, struct worker *w) {
-    int kept = 0;
-    if (w->n_moves == 0 || !guard_checks(&job->guard, HF_FAULT_MOVES))
-        return;
+/* The same, with the rows of the moves behind them on their way to the L1 cache. */
+static int guard_moves(const struct job *job, struct worker *w, int begin, int count) {
     const size_t c_bytes = hf_row_bytes(&job->a->c);
-    w->guard.checked += (uint64_t)w->n_moves;
-    for (int i = 0; i < w->n_moves; i += VW) {
-        for (int ahead = i + VW; ahead < i + 2 * VW && ahead < w->n_moves; ahead++)
-            guard_fetch(job, &w->moves[ahead], c_bytes);
-        kept = guard_verify(job, w, i, w->n_moves - i < VW ? w->n_moves - i : VW, kept);
-    }
-    w->n_moves = kept;
+    w->guard.checked += (uint64_t)count;
+    for (int ahead = begin + VW; ahead < begin + 2 * VW && ahead < w->n_moves; ahead++)
+        guard_fetch(job, &w->moves[ahead], c_bytes);
+    return guard_verify(job, w, begin, count);
 }
 
 #endif
