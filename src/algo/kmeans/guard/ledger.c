@@ -357,6 +357,8 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
                        (long long)b->changed, (long long)changed);
 }
 
+bool hf_ledger_looks(const struct hf_fit *fit) { return fit->ledger.labels && !fit->ledger.device; }
+
 hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
     struct booking b = {.fit = fit, .outside = -1};
     if (!fit->ledger.labels)

@@ -29,6 +29,9 @@ hf_status hf_ledger_hashed(struct hf_fit *fit);
 /* A count of changes that is not known. Not -1: a count that a fault made negative is wrong. */
 #define HF_LEDGER_ANY INT64_MIN
 
+/* Does hf_ledger_book() look at each label of the host that is new? Then nobody else need to, who
+ * addresses nothing by it before. */
+bool hf_ledger_looks(const struct hf_fit *fit);
 /* The labels of the host are new: book the rows that moved, then compare labels, count of changes
  * (unless HF_LEDGER_ANY) and sizes. HF_E_CORRUPT */
 hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed);

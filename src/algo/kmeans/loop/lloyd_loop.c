@@ -55,7 +55,7 @@ static hf_status assign_panel(void *job, const hf_array *panel, int64_t first) {
     }
     HF_TRY(hf_assign(problem->ctx, &args));
     hf_note_kernel(problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
-    if (!p->mirror)
+    if (!p->mirror && !(fit->work.fused && hf_ledger_looks(fit)))
         HF_TRY(hf_labels_check(problem, &fit->labels, first, panel->rows));
     HF_TRY(hf_ledger_panel(fit, panel, first));
     if (fit->work.fused)
