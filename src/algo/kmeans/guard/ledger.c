@@ -16,9 +16,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define GRAIN 16384 /* labels that one worker looks at, */
-#define LOCAL 1024  /* clusters whose entries a range of rows keeps for itself */
-#define AHEAD 8     /* blocks of rows whose words are on their way */
+#define GRAIN 16384  /* labels that one worker looks at, */
+#define LOCAL 1024   /* clusters whose entries a range of rows keeps for itself */
+#define AHEAD 8      /* blocks of rows whose words are on their way, */
+#define FAR_AHEAD 32 /* and whose labels are */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
     (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
@@ -241,7 +242,15 @@ static void book_own(struct booking *b, struct entry *own, int64_t i) {
     l->labels[i] = to;
 }
 
-/* The words of the next block's rows into the L1 cache. */
+/* What is looked at of the block of rows from `at` on into the L1 cache. */
+static void fetch_labels(const struct hf_fit *fit, int64_t at, int64_t end) {
+    const int64_t stop = hf_min64(end, at + HF_DIFFER_BLOCK);
+    for (int64_t i = at; i < stop; i += HF_ALIGN / (int64_t)sizeof(int32_t)) {
+        __builtin_prefetch(fit->ledger.labels + i);
+        __builtin_prefetch(fit->labels.host + i);
+    }
+}
+
 static void fetch_words(const uint64_t *hash, int64_t at, int64_t end) {
     const int64_t stop = hf_min64(end, at + HF_DIFFER_BLOCK);
     for (int64_t i = at; i < stop; i += HF_ALIGN / (int64_t)sizeof *hash)
@@ -252,6 +261,7 @@ static void fetch_words(const uint64_t *hash, int64_t at, int64_t end) {
 static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64_t end) {
     int64_t changed = 0;
     for (int64_t at = begin; at < end; at += HF_DIFFER_BLOCK) {
+        fetch_labels(b->fit, at + FAR_AHEAD * HF_DIFFER_BLOCK, end);
         uint64_t bits = hf_differ(b->fit->ledger.labels + at, b->fit->labels.host + at,
                                   hf_min64(HF_DIFFER_BLOCK, end - at));
         if (bits)

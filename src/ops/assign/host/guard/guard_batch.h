@@ -99,17 +99,6 @@ ALWAYS_INLINE void guard_parts(const char *x, hf_dtype dtype, const char *const 
         guard_parts_f32(x, dtype, c, count, d, part);
 }
 
-/* The row and both centroids of a move that is looked at soon, into the L1 cache. c_bytes: from one
- * centroid to the next. */
-static inline void guard_fetch(const struct job *job, const struct move *m, size_t c_bytes) {
-    const char *c = job->a->c.data;
-    job_fetch_row(job, m->row, GUARD_FETCH);
-    if (m->to >= 0 && m->to < job->k)
-        __builtin_prefetch(c + (size_t)m->to * c_bytes);
-    if (m->from >= 0 && m->from < job->k)
-        __builtin_prefetch(c + (size_t)m->from * c_bytes);
-}
-
 /* Bytes from one centroid to the next. */
 static inline size_t guard_stride(const hf_array *c) {
     return (size_t)(c->row_stride ? c->row_stride : c->cols) * (c->dtype == HF_F64 ? 8 : 4);
@@ -118,6 +107,27 @@ static inline size_t guard_stride(const hf_array *c) {
 /* Row k of centroids; the first one where that is none of them. */
 ALWAYS_INLINE const void *guard_centroid_at(const hf_array *c, int32_t k) {
     return (const char *)c->data + (size_t)(k < 0 ? 0 : k) * guard_stride(c);
+}
+
+/* Of the centroids a move is between, as much as of a row. */
+static inline void guard_fetch_pair(const hf_array *c, const struct move *m) {
+    const size_t step = guard_stride(c);
+    const char *to = (const char *)c->data + (size_t)m->to * step;
+    const char *from = (const char *)c->data + (size_t)m->from * step;
+    for (size_t at = 0; at < step && at < GUARD_FETCH; at += HF_ALIGN) {
+        __builtin_prefetch(to + at);
+        __builtin_prefetch(from + at);
+    }
+}
+
+/* What a move that is looked at soon is looked at by, into the L1 cache. */
+static inline void guard_fetch(const struct job *job, const struct move *m) {
+    job_fetch_row(job, m->row, GUARD_FETCH);
+    if (m->to < 0 || m->to >= job->k || m->from < 0 || m->from >= job->k)
+        return;
+    guard_fetch_pair(&job->a->c, m);
+    if (job->guard.before)
+        guard_fetch_pair(&job->a->before, m);
 }
 
 /* A relative error of squared distances. */

@@ -347,10 +347,9 @@ static int guard_verify(const struct job *job, struct worker *w, int begin, int 
 
 /* The same, with the rows of the moves behind them on their way to the L1 cache. */
 static int guard_moves(const struct job *job, struct worker *w, int begin, int count) {
-    const size_t c_bytes = hf_row_bytes(&job->a->c);
     w->guard.checked += (uint64_t)count;
     for (int ahead = begin + VW; ahead < begin + 2 * VW && ahead < w->n_moves; ahead++)
-        guard_fetch(job, &w->moves[ahead], c_bytes);
+        guard_fetch(job, &w->moves[ahead]);
     return guard_verify(job, w, begin, count);
 }
 
