@@ -6,6 +6,7 @@
   guard.py checks LIBRARY [...]                                correct without one check after the other
   guard.py paper LIBRARY [...]                                 iterations of the shapes of FT K-Means (Figures 13, 14)
   guard.py shapes LIBRARY [...]                                correct against off on shapes off the beaten track
+  guard.py rows LIBRARY [...]                                  rows that the filter leaves open, off and protected
   guard.py soak LIBRARY [--seconds S] [-o FILE]                faultless fits: rows checked, false alarms
 
 Costs are ratios of times, the least of each in some rounds: of short fits (6 iterations, without skipping, with all
@@ -245,6 +246,25 @@ def shapes(h, options):
     return lines
 
 
+def rows(h, options):
+    """In the first of six iterations from random rows, and in the others; K = 1024; the same in each run."""
+    found = []
+    for make in (blobs, overlapping):
+        for d in (16, 64, 128, 256):
+            for dtype in ("f4", "f2", "f8"):
+                x = make(20000, 1024, d, 5).astype(dtype)
+                c = x[np.random.default_rng(6).permutation(len(x))[:1024]].astype("f8" if dtype == "f8" else "f4")
+                left = {}
+                for g in options.guards.split(","):
+                    fit = h.fit(x, c, ITERATIONS, -1, "off", guard=GUARDS[g], empty=2)
+                    first, *others = (it["rows_rechecked"] for it in fit["history"])
+                    left[g] = (first, sum(others))
+                found.append({"data": make.__name__, "columns": d, "type": dtype, "open_rows": left})
+                print(f"20000 x {d} {dtype} k=1024 {make.__name__}: "
+                      + ", ".join(f"{g} {first} + {others}" for g, (first, others) in left.items()), flush=True)
+    return found
+
+
 def soak(h, options):
     end = time.monotonic() + options.seconds
     totals = {"fits": 0, "row_visits": 0, "checked": 0, "suspected": 0, "confirmed": 0, "beyond": 0}
@@ -270,7 +290,7 @@ def soak(h, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cost", "checks", "paper", "shapes", "soak"])
+    parser.add_argument("what", choices=["cost", "checks", "paper", "shapes", "rows", "soak"])
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
@@ -282,7 +302,8 @@ def main():
     parser.add_argument("-o", dest="output")
     options = parser.parse_args()
     h = hf.Holdfast(options.library, options.threads)
-    found = {"cost": cost, "checks": checks, "paper": paper, "shapes": shapes, "soak": soak}[options.what](h, options)
+    found = {"cost": cost, "checks": checks, "paper": paper, "shapes": shapes, "rows": rows,
+             "soak": soak}[options.what](h, options)
     if options.output:
         with open(options.output, "w") as f:
             json.dump({"what": options.what, "threads": options.threads, "rounds": options.rounds,
