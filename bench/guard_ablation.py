@@ -147,7 +147,8 @@ def draw(path, picture):
         covered_share = 100 * (1 - line["silent"] / line["consequential"])
         axes.plot(cost, covered_share, "o" if not line["without"] else "x")
         axes.annotate(line["scheme"] if not line["without"] else f"{line['scheme']} - {line['without']}",
-                      (cost, covered_share), textcoords="offset points", xytext=(4, 3), fontsize=7)
+                      (cost, covered_share), textcoords="offset points", xytext=(2, 2), fontsize=7,
+                      rotation=45)
     axes.set(xlabel="added to an iteration, %", ylabel="faults with consequences that do not stay silent, %",
              title=f"{report['device']}, {report['date']}")
     figure.tight_layout()
