@@ -122,11 +122,13 @@ static void tell_staged(struct batches *x, hf_gemm_plant kind, struct outcome o)
     x->count->staged_detected += o.staged && x->corrupt;
 }
 
+/* A tile that is not computed is wrong, even if the device's memory has that of the call before. */
 static void tell_kind(struct batches *x, hf_gemm_plant kind, struct outcome o) {
     hf_dev_signed_kind *const k = &x->count->kind[kind - HF_GEMM_PLANT_CARRY];
+    const bool changed = o.changed || kind == HF_GEMM_PLANT_DROPPED;
     k->faults++;
-    k->changed += o.changed;
-    k->detected += o.changed && (o.seen || o.staged);
+    k->changed += changed;
+    k->detected += changed && (o.seen || o.staged);
 }
 
 static hf_status count_all(struct batches *x) {
