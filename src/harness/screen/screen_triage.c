@@ -12,7 +12,8 @@ bool hf_screen_run(const struct screen *s, hf_context *ctx, const struct screen_
     hf_case_forget(c);
     if (!hf_case_run(ctx, q->kernel->kernel, c, 0xFF, why, why_bytes))
         return false;
-    for (int i = 0, spoilt = 0; i < c->bufs && spoilt == 0; i++)
+    const bool all = s->opts->plant_lane > 0; /* that such a lane makes is struck */
+    for (int i = 0, spoilt = 0; i < c->bufs && (all || spoilt == 0); i++)
         if (c->buf[i].out) {
             hf_screen_spoil(s, q->kernel->kernel->name, q->kernel->op == HF_OP_LANES, q->at,
                             c->buf[i].ptr, c->buf[i].bytes);
