@@ -31,6 +31,7 @@ _holdfast_values() {
     screen:--level) echo short medium long ;;
     screen:--format) echo text tap json ;;
     inject:--form) echo seq avx both ;;
+    inject:--type) echo f32 f16 bf16 ;;
     gemm:--out-type) echo auto f32 ;;
     solve:--method) echo auto jacobi gauss-seidel async schwarz cg chebyshev ;;
     solve:--precond) echo auto jacobi blocks ;;
