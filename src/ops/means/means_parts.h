@@ -80,8 +80,8 @@ ALWAYS_INLINE void wide_of(const int64_t *sum, int count, double out[BLOCK]) {
         out[i] = (double)sum[i];
 }
 
-/* Its sums of columns [f, f + count) in two limbs: all of them without branches, and once more where
- * that does not hold. */
+/* Its sums of columns [f, f + count) in two limbs: all of them without branches, and once more
+ * where that does not hold. */
 ALWAYS_INLINE void two_limbs_at(const struct means_cluster *c, int64_t f, int count,
                                 double out[BLOCK]) {
     const struct hf_sums *s = c->s;
@@ -262,11 +262,20 @@ struct means_lanes {
     double score[BLOCK], moved[BLOCK];
 };
 
+/* A cluster, which is not empty, of a call. */
+struct means_step {
+    const struct hf_means_args *a;
+    struct means_cluster cluster;
+    double weight;
+};
+
 /* Columns [f, f + count) of all that an iteration makes of the sums of a cluster, Euclidean:
  * euclidean_block(), next_block() and moved_block() at once. */
-ALWAYS_INLINE void step_block(const struct means_cluster *cluster, const struct hf_means_args *a,
-                              hf_dtype type, int64_t f, int count, double weight,
+ALWAYS_INLINE void step_block(const struct means_step *step, hf_dtype type, int64_t f, int count,
                               struct means_lanes *lanes) {
+    const struct means_cluster *cluster = &step->cluster;
+    const struct hf_means_args *a = step->a;
+    const double weight = step->weight;
     double sum[BLOCK];
     double from[BLOCK];
     const double *shift = cluster->rule->shift + f;
@@ -290,25 +299,24 @@ ALWAYS_INLINE void step_block(const struct means_cluster *cluster, const struct 
     }
 }
 
-ALWAYS_INLINE void step_as(const struct hf_means_args *a, hf_dtype type, bool plain, int64_t j,
+ALWAYS_INLINE void step_as(const struct means_step *step, hf_dtype type,
                            struct means_lanes *lanes) {
-    const struct hf_sums *s = a->sums;
-    const double weight = hf_sums_weight(s, j);
-    const struct means_cluster cluster = {&a->rule, s, plain, j};
+    const int64_t d = step->a->sums->d;
     int64_t f = 0;
-    for (; f + BLOCK <= s->d; f += BLOCK)
-        step_block(&cluster, a, type, f, BLOCK, weight, lanes);
-    step_block(&cluster, a, type, f, (int)(s->d - f), weight, lanes);
+    for (; f + BLOCK <= d; f += BLOCK)
+        step_block(step, type, f, BLOCK, lanes);
+    step_block(step, type, f, (int)(d - f), lanes);
 }
 
 /* Cluster j, which is not empty. */
 static inline void step_center(const struct hf_means_args *a, bool plain, int64_t j, double *score,
                                double *moved) {
+    const struct means_step step = {a, {&a->rule, a->sums, plain, j}, hf_sums_weight(a->sums, j)};
     struct means_lanes lanes = {{0}, {0}};
     if (a->rule.type == HF_F64)
-        step_as(a, HF_F64, plain, j, &lanes);
+        step_as(&step, HF_F64, &lanes);
     else
-        step_as(a, HF_F32, plain, j, &lanes);
+        step_as(&step, HF_F32, &lanes);
     *score = fold_columns(lanes.score, a->sums->d);
     *moved = fold_columns(lanes.moved, a->sums->d);
 }

@@ -214,8 +214,8 @@ static void settle_begin(const struct job *job, struct worker *w) {
         memset(s->weight, 0, sizeof(int64_t) * (size_t)(s->k * s->limbs));
 }
 
-/* Bring waiting rows [begin, end) into the sums. Those of the next row are prefetched, because few of
- * them are in the L1 cache. */
+/* Bring waiting rows [begin, end) into the sums. Those of the next row are prefetched, because few
+ * of them are in the L1 cache. */
 static void settle_sums(const struct job *job, struct worker *w, int begin, int end) {
     const struct hf_assign_args *a = job->a;
     const struct hf_sums *s = &w->sums;

@@ -320,8 +320,8 @@ static NOINLINE int guard_refuse(const struct job *job, struct worker *w, struct
     return right != m->from;
 }
 
-/* Verify moves [begin, begin + count), at most VW; those that stay where they were go. Returns where
- * the others end. */
+/* Verify moves [begin, begin + count), at most VW; those that stay where they were go. Returns
+ * where the others end. */
 static int guard_verify(const struct job *job, struct worker *w, int begin, int count) {
     uint32_t early = 0;
     const uint32_t right =

@@ -72,8 +72,8 @@ static double guard_square_share(const struct job *job) {
                                      : (double)(job->d / VW + 16) * 0x1p-24;
 }
 
-/* Do sums of guard_square() leave a doubt that the slot's label is the nearest of these candidates, by more
- * than the reference rounds? */
+/* Do sums of guard_square() leave a doubt that the slot's label is the nearest of these candidates,
+ * by more than the reference rounds? */
 static int guard_squares_doubt(const struct job *job, const struct worker *w, int slot,
                                const int32_t *list, int count) {
     const int64_t row = w->block.row[slot];
