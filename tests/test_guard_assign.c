@@ -133,6 +133,7 @@ static void each_kernel(void (*f)(hf_context *ctx, const hf_kmeans_result *plain
 }
 
 static struct outcome outcomes[256]; /* of each place */
+static struct outcome wide_keys;     /* of keys of float64 rows */
 
 static void strike_kernel(hf_context *ctx, const hf_kmeans_result *plain) {
     hf_dev_place place;
@@ -227,6 +228,45 @@ static void keep_rows(hf_context *ctx, const hf_kmeans_result *plain) {
                  kept);
     hf_kmeans_result_clear(&right);
     hf_kmeans_result_clear(&second);
+}
+
+/* A key of a candidate that is wrong in float64, where rows and centroids are that, too. */
+static void strike_wide_keys(hf_context *ctx, const hf_kmeans_result *narrow) {
+    static double wide[ROWS * COLUMNS];
+    const hf_array x = hf_array_view(wide, HF_F64, ROWS, COLUMNS);
+    hf_kmeans_opts opts = opts_of(HF_GUARD_OFF);
+    hf_kmeans_result plain = {0};
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        wide[i] = (double)rows[i];
+    for (int i = 0; i < COLUMNS; i++) /* rows between two others stay open */
+        for (int r = 0; r + 2 < ROWS; r += 3)
+            wide[(r + 1) * COLUMNS + i] = (wide[r * COLUMNS + i] + wide[(r + 2) * COLUMNS + i]) / 2;
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    opts.guard = HF_GUARD_CORRECT;
+    for (int i = 0; i < LINES; i++) {
+        char line[160];
+        char why[200] = "";
+        hf_dev_fault_proof proof;
+        hf_kmeans_result r = {0};
+        (void)snprintf(line, sizeof line,
+                       "op=assign where=key iteration=%d hit=%d do=replace value=0x0", 1 + i % 3,
+                       1 + i / 3);
+        assert_int_equal(hf_dev_fault_plant(line, why, sizeof why), HF_OK);
+        assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &r), HF_OK);
+        hf_dev_fault_remove(&proof);
+        if (memcmp(plain.labels, r.labels, sizeof(int32_t) * ROWS) != 0)
+            fail_msg("%s: \"%s\": other labels", narrow->kernel_assign, line);
+        wide_keys.altered += proof.altered > 0;
+        wide_keys.repaired += r.faults.repaired > 0;
+        hf_kmeans_result_clear(&r);
+    }
+    hf_kmeans_result_clear(&plain);
+}
+
+static void keys_of_float64_are_looked_at(void **state) {
+    (void)state;
+    each_kernel(strike_wide_keys);
+    assert_true(wide_keys.altered > 0 && wide_keys.repaired > 0);
 }
 
 static void rows_that_were_kept_are_found(void **state) {
@@ -406,6 +446,7 @@ int main(void) {
         cmocka_unit_test(long_rows_are_not_suspected),
         cmocka_unit_test(faults_are_repaired),
         cmocka_unit_test(rows_that_were_kept_are_found),
+        cmocka_unit_test(keys_of_float64_are_looked_at),
         cmocka_unit_test(faults_are_detected),
         cmocka_unit_test(tiles_are_corrected),
         cmocka_unit_test(a_permanent_fault_is_called_so),
