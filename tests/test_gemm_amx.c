@@ -14,6 +14,9 @@
 #define M 280 /* several areas */
 #define N 300
 #define MOST_K 9000 /* three ranges of bfloat16, two of int8, each of many passes */
+#define LARGE_M 1040
+#define LARGE_N 528
+#define LARGE_K 1100
 #define KERNEL "gemm_bf16_32x32_amx"
 
 static uint16_t a[M * MOST_K], b[MOST_K * N];
@@ -111,6 +114,51 @@ static void whole_numbers_are_exact(void **state) {
     hf_context_destroy(ctx);
 }
 
+/* A C of many rows of whole cache lines is written past the caches, one that begins between two
+ * lines is not, nor one that is read; who packs A depends on the number of threads. */
+static void where_c_lies_makes_no_difference(void **state) {
+    (void)state;
+    static _Alignas(64) float first[LARGE_M * LARGE_N], other[LARGE_M * LARGE_N + 1];
+    hf_context *ctx[2] = {NULL, NULL};
+    if ((hf_cpu_isas() >> HF_ISA_ID_amx & 1) == 0) {
+        print_message("skipped: this CPU has no AMX\n");
+        skip();
+    }
+    fill(a, LARGE_M * LARGE_K, 1, 0);
+    fill(b, LARGE_K * LARGE_N, 2, 0);
+    hf_gemm_args args = {.m = LARGE_M,
+                         .n = LARGE_N,
+                         .k = LARGE_K,
+                         .dtype = HF_BF16,
+                         .dtype_c = HF_F32,
+                         .alpha = 1,
+                         .a = a,
+                         .b = b,
+                         .c = first};
+    for (int t = 0; t < 2; t++) {
+        const hf_context_opts opts = {.device = "cpu", .threads = t == 0 ? 1 : 3};
+        assert_int_equal(hf_context_create(&ctx[t], &opts), HF_OK);
+    }
+    memset(first, 0xff, sizeof first);
+    assert_int_equal(hf_gemm(ctx[0], &args, NULL), HF_OK);
+    args.lda = LARGE_K;
+    args.ldb = LARGE_N;
+    for (int64_t e = 0; e < LARGE_M * LARGE_N; e += 97) {
+        const float want = amx_sum(&args, e / LARGE_N, e % LARGE_N);
+        assert_memory_equal(&want, &first[e], sizeof want);
+    }
+    for (int i = 0; i < 6; i++) {
+        float *const at = other + i % 2;
+        memset(at, 0, sizeof first);
+        args.c = at;
+        args.beta = i / 2 == 0 ? 1 : 0;
+        assert_int_equal(hf_gemm(ctx[i / 2 == 1], &args, NULL), HF_OK);
+        assert_memory_equal(at, first, sizeof first);
+    }
+    hf_context_destroy(ctx[0]);
+    hf_context_destroy(ctx[1]);
+}
+
 /* A CPU without AMX gives these bits for `portable`, and so does one with it. */
 static void portable_is_the_chain(void **state) {
     (void)state;
@@ -149,6 +197,7 @@ static void portable_is_the_chain(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bits_as_described),
                                        cmocka_unit_test(whole_numbers_are_exact),
+                                       cmocka_unit_test(where_c_lies_makes_no_difference),
                                        cmocka_unit_test(portable_is_the_chain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,11 @@ ALWAYS_INLINE void steps_by_line(const struct strip *s, int64_t q, int steps, ui
                (size_t)(LINES - s->lines) * TILE_STEP * sizeof *dst);
 }
 
+/* [0, 32, 1, 33, ... 15, 47]: which of two lots of 32 numbers come first, one of each in turn. */
+static const uint16_t in_turn[LINES]
+    __attribute__((aligned(64))) = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+
 /* A unit of 32 neighbouring lines. */
 ALWAYS_INLINE void unit_of_lines(const struct strip *s, const char *at, uint32_t *dst) {
     if (s->i8) {
@@ -59,11 +64,11 @@ ALWAYS_INLINE void unit_of_lines(const struct strip *s, const char *at, uint32_t
                      (uint32_t)x[i + 3 * s->step] << 24;
         return;
     }
-    uint16_t low[LINES], high[LINES];
-    memcpy(low, at, sizeof low);
-    memcpy(high, at + 2 * s->step, sizeof high);
-    for (int i = 0; i < LINES; i++)
-        dst[i] = low[i] | (uint32_t)high[i] << 16;
+    const __m512i low = _mm512_loadu_si512(at), high = _mm512_loadu_si512(at + 2 * s->step);
+    const __m512i first = _mm512_load_si512(in_turn);
+    const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(LINES / 2));
+    _mm512_storeu_si512(dst, _mm512_permutex2var_epi16(low, first, high));
+    _mm512_storeu_si512(dst + LINES / 2, _mm512_permutex2var_epi16(low, second, high));
 }
 
 /* A step unit by unit, of so many panels that lie `next` units apart: lines are neighbours, and all
@@ -128,21 +133,21 @@ static struct strip strip_of(const struct gemm_job *job, bool of_a, int64_t tile
     return s;
 }
 
-/* The panels of `count` tiles of the group from `tile` on: of rows of op(A), or of columns of
- * op(B). Every word that is multiplied passes here once each time it is staged. */
-static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count) {
+/* The panels of `count` tiles of the group from `tile` on to `to`: of rows of op(A), or of columns
+ * of op(B). Every word that is multiplied passes here once each time it is staged. */
+static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count,
+                        char *to) {
     const int64_t units = units_of(job, job->depth), bytes = panel_bytes(job, LINES);
-    char *const all = of_a ? job->pack_a : job->pack_b;
     const struct strip s = strip_of(job, of_a, tile), last = strip_of(job, of_a, tile + count - 1);
     const int64_t whole = job->depth / ((s.i8 ? 4 : 2) * TILE_STEP) * TILE_STEP;
     const bool together =
         !of_a && s.line == 1 && s.step != 1 && last.lines == LINES && count == PACK_RUN;
-    uint32_t *const first = (uint32_t *)(void *)(all + tile * bytes);
+    uint32_t *const first = (uint32_t *)(void *)to;
     for (int64_t q = 0; together && q < whole; q += TILE_STEP)
         steps_by_unit(&s, q, PACK_RUN, bytes / 4, first + q * LINES);
     for (int64_t t = tile; t < tile + count; t++) {
         const struct strip one = strip_of(job, of_a, t);
-        uint32_t *const dst = (uint32_t *)(void *)(all + t * bytes);
+        uint32_t *const dst = (uint32_t *)(void *)(to + (t - tile) * bytes);
         for (int64_t q = together ? whole : 0, steps; q < units; q += steps * TILE_STEP) {
             steps = q < whole ? hf_min64(PACK_RUN, (whole - q) / TILE_STEP) : 1;
             pack_steps(&one, of_a, q, (int)steps, dst + q * LINES);

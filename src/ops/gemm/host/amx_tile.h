@@ -5,7 +5,7 @@
 #ifndef HF_GEMM_AMX_TILE_H
 #define HF_GEMM_AMX_TILE_H
 
-#include "ops/gemm/host/job.h"
+#include "ops/gemm/host/store.h"
 
 #define REGISTER_BYTES 1024 /* 16 rows of 64 */
 #define STEP_BYTES INT64_C(2048)
@@ -45,41 +45,45 @@ ALWAYS_INLINE void store_sums(char *total) {
     _tile_stored(3, total + 16 * TOTAL_STRIDE + 64, TOTAL_STRIDE);
 }
 
-/* What the second cache is asked for while a tile is summed, and the first, or it would wait. */
-struct ahead {
-    const char *sums;         /* first: where those of the next tile are; NULL: there are none */
-    const char *b, *a;        /* a share of B's next panel, and of A's in the next pass, */
+/* What is done while a tile is summed, since a multiplication takes 16 cycles: the second cache is
+ * asked for what follows, and the first, or it would wait; and the tile before is stored. */
+struct beside {
+    const struct gemm_job *job;
+    struct unstored *before;
+    const char *sums;         /* of the next tile, for the first cache; NULL: there are none */
+    const char *b, *a;        /* a share of B's next panel, and A's next one, */
     int64_t b_lines, a_lines; /* of so many cache lines a step */
     char *to;                 /* where the sums of this tile go, 32 rows; NULL: they stay near, */
     int64_t row;              /* so many bytes apart */
 };
 
-/* Before step s: of the rows two. */
-ALWAYS_INLINE void ask(const struct ahead *ahead, int64_t s) {
-    const char *const b = ahead->b + s * ahead->b_lines * LINE_BYTES;
-    const char *const a = ahead->a + s * ahead->a_lines * LINE_BYTES;
-    for (int64_t l = 0; l < ahead->b_lines; l++)
+/* Before step s. */
+ALWAYS_INLINE void beside_step(const struct beside *w, int64_t s) {
+    const char *const b = w->b + s * w->b_lines * LINE_BYTES;
+    const char *const a = w->a + s * w->a_lines * LINE_BYTES;
+    for (int64_t l = 0; l < w->b_lines; l++)
         __builtin_prefetch(b + l * LINE_BYTES, 0, 2);
-    for (int64_t l = 0; l < ahead->a_lines; l++)
+    for (int64_t l = 0; l < w->a_lines; l++)
         __builtin_prefetch(a + l * LINE_BYTES, 0, 2);
-    for (int64_t l = 0; ahead->sums != NULL && s < TILE_M / 2 && l < 4; l++)
-        __builtin_prefetch(ahead->sums + (4 * s + l) * LINE_BYTES, 0, 3);
-    for (int64_t row = 2 * s; ahead->to != NULL && s < TILE_M / 2 && row < 2 * s + 2; row++) {
-        __builtin_prefetch(ahead->to + row * ahead->row, 1, 2);
-        __builtin_prefetch(ahead->to + row * ahead->row + LINE_BYTES, 1, 2);
+    store_more(w->job, w->before, 2);
+    for (int64_t l = 0; w->sums != NULL && s < TILE_M / 2 && l < 4; l++)
+        __builtin_prefetch(w->sums + (4 * s + l) * LINE_BYTES, 0, 3);
+    for (int64_t row = 2 * s; w->to != NULL && s < TILE_M / 2 && row < 2 * s + 2; row++) {
+        __builtin_prefetch(w->to + row * w->row, 1, 2);
+        __builtin_prefetch(w->to + row * w->row + LINE_BYTES, 1, 2);
     }
 }
 
 /* Steps of a [step][TILE_M][TILE_STEP] and b [step][TILE_STEP][TILE_N32]. A panel of B stays in the
  * first cache while those of A pass through. */
 #define STEPS(name, multiply)                                                                      \
-    static void name(const char *a, const char *b, int64_t steps, const struct ahead *ahead) {     \
+    static void name(const char *a, const char *b, int64_t steps, const struct beside *beside) {   \
         for (int64_t s = 0; s < steps; s++, a += STEP_BYTES, b += STEP_BYTES) {                    \
             _tile_loadd(6, b, TOTAL_STRIDE);                                                       \
             _tile_stream_loadd(4, a, 64);                                                          \
             _tile_loadd(7, b + 64, TOTAL_STRIDE);                                                  \
             _tile_stream_loadd(5, a + REGISTER_BYTES, 64);                                         \
-            ask(ahead, s);                                                                         \
+            beside_step(beside, s);                                                                \
             multiply(0, 4, 6);                                                                     \
             multiply(1, 4, 7);                                                                     \
             multiply(2, 5, 6);                                                                     \
@@ -101,43 +105,43 @@ static int64_t offset_of(const struct gemm_job *job, int64_t product) {
     return units_of(job, product) / TILE_STEP * STEP_BYTES;
 }
 
-static struct ahead ahead_of(const struct gemm_job *job, const struct area *area,
-                             const struct pass *pass, int64_t steps) {
+static struct beside beside_of(const struct gemm_job *job, struct area *area,
+                               const struct pass *pass, int64_t steps) {
     const int64_t bytes = panel_bytes(job, TILE_M), size = hf_dtype_bytes(job->args->dtype_c);
     const int64_t row = job->row + pass->i * TILE_M, col = job->col + pass->j * TILE_N32;
-    const int64_t after = ends_range(job, pass) ? 0 : offset_of(job, pass->first + job->pass);
-    const int64_t i = pass->i - area->top, j = pass->j - area->left;
-    struct ahead ahead = {.sums = pass->first > 0 ? pass->from + tile_bytes(job) : NULL,
-                          .b_lines = share(i, area->bottom - area->top),
-                          .a_lines = share(j, area->right - area->left)};
-    if (pass->j + 1 < area->right)
-        ahead.b = job->pack_b + (pass->j + 1) * bytes + offset_of(job, pass->first);
-    else if (after > 0)
-        ahead.b = job->pack_b + area->left * bytes + after;
-    else
-        ahead.b = job->pack_b + hf_min64(area->right, tiles_across(job) - 1) * bytes;
-    ahead.b += i * ahead.b_lines * steps * LINE_BYTES;
-    ahead.a = job->pack_a + pass->i * bytes + after + j * ahead.a_lines * steps * LINE_BYTES;
-    if (!ends_range(job, pass))
-        return ahead;
-    ahead.to = is_last(job) ? job->c + (row * job->args->ldc + col) * size : pass->to;
-    ahead.row = is_last(job) ? job->args->ldc * size : TOTAL_STRIDE;
-    return ahead;
+    const int64_t i = pass->i - area->top;
+    const bool below = pass->i + 1 < area->bottom, ends = ends_range(job, pass);
+    const int64_t after = ends ? 0 : offset_of(job, pass->first + job->pass);
+    struct beside w = {.job = job, .before = &area->before};
+    w.b_lines = share(i, area->bottom - area->top);
+    w.b = job->pack_b + hf_min64(ends ? pass->j + 1 : pass->j, tiles_across(job) - 1) * bytes +
+          after + i * w.b_lines * steps * LINE_BYTES;
+    /* A's panels stay in the second cache: the first column of tiles fetches them. */
+    const bool fetches = !job->own_a && pass->j == area->left && (below || !ends);
+    w.a_lines = fetches ? STEP_BYTES / LINE_BYTES : 0;
+    w.a = area->a + (below ? i + 1 : 0) * bytes + (below ? offset_of(job, pass->first) : after);
+    if (below ? pass->first > 0 : !ends)
+        w.sums = below ? pass->from + tile_bytes(job) : area->own;
+    if (!ends || (is_last(job) && job->far))
+        return w;
+    w.to = is_last(job) ? job->c + (row * job->args->ldc + col) * size : pass->to;
+    w.row = is_last(job) ? job->args->ldc * size : TOTAL_STRIDE;
+    return w;
 }
 
-static void tile_blocks(const struct gemm_job *job, const struct area *area,
-                        const struct pass *pass) {
+static void tile_blocks(const struct gemm_job *job, struct area *area, const struct pass *pass) {
     const int64_t at = offset_of(job, pass->first), bytes = panel_bytes(job, TILE_M);
-    const char *const a = job->pack_a + pass->i * bytes + at;
+    const char *const a = area->a + (pass->i - area->top) * bytes + at;
     const char *const b = job->pack_b + pass->j * bytes + at;
     const int64_t depth = hf_min64(job->pass, job->depth - pass->first);
     const int64_t steps = units_of(job, depth) / TILE_STEP;
-    const struct ahead ahead = ahead_of(job, area, pass, steps);
+    const struct beside beside = beside_of(job, area, pass, steps);
     load_sums(pass->from, job->first + pass->first > 0);
     if (job->in == HF_I32)
-        steps_i8(a, b, steps, &ahead);
+        steps_i8(a, b, steps, &beside);
     else
-        steps_bf16(a, b, steps, &ahead);
+        steps_bf16(a, b, steps, &beside);
+    store_more(job, &area->before, TILE_M); /* their sums may lie where these go */
     store_sums(pass->to);
 }
 

@@ -25,17 +25,17 @@
 #define GROUP 1024 /* rows and columns of a group; with many workers twice as many */
 #define MANY_WORKERS 8
 #define BAND_BYTES (256 << 10) /* of panels of A that a worker goes through for each panel of B */
-/* AMX multiplies 16 times as fast, and memory does not: what is packed is used by more, and a range
- * is summed in passes, between which the sums of an area stay in the second cache, where they, A's
- * panels of two passes and B's of two tiles take half of 2 MiB. A panel of B is 32 KiB, so that it
- * stays in the first cache. */
+/* AMX multiplies 16 times as fast, and memory does not. The panels of A of an area stay in the
+ * second cache, of 2 MiB, while those of B pass, by shares of 32 KiB that stay in the first. */
 #define TILES_GROUP 4096
-#define TILES_RANGE 2048 /* units of depth */
-#define TILES_PASS 256
-#define TILES_DOWN 8 /* tiles of an area */
-#define TILES_ACROSS 16
-#define AREAS_EACH 2 /* of a worker, at least, or areas are half as broad */
-#define FEW 128      /* rows or columns: what is packed of the other matrix is hardly used */
+#define TILES_RANGE 2048       /* units of depth */
+#define TILES_PASS 256         /* of a share */
+#define NEAR_BYTES (3 << 19)   /* of A, */
+#define NEAR_EACH (1 << 20)    /* and of each of several workers: two of them may share a core */
+#define TILES_LEAST 8          /* of an area, down and across */
+#define AREAS_EACH 2           /* of a worker, where there are several, at least */
+#define FAR_ELEMENTS (1 << 19) /* a C of as many does not stay in the caches */
+#define FEW 128 /* rows or columns: what is packed of the other matrix is hardly used */
 #define FEW_BYTES (512 << 10) /* again, so it must not leave the second cache */
 #define SLICE 4               /* tiles of columns of one range of a loop */
 #define ALONE_FLOPS 4e6       /* a product of less is not worth waking other threads */
@@ -45,6 +45,7 @@
 struct cut {
     int64_t rows, cols, depth; /* of a group: whole tiles, whole blocks */
     int64_t pass, area[2];     /* as in struct gemm_job */
+    bool own_a;
     size_t a_bytes, b_bytes, total_bytes, own_bytes, sign_bytes;
 };
 
@@ -72,39 +73,53 @@ static int64_t depth_of(const struct gemm_job *job, int64_t lines) {
 #endif
 }
 
+#if HF_ISA_TILES
+/* A share of so many tiles. */
+static int64_t share_of(int64_t tiles, int64_t shares) {
+    const int64_t each = ceil_div(tiles, shares);
+    return each > TILES_LEAST ? each : TILES_LEAST;
+}
+
 /* The passes of a range, and the tiles of an area. */
 static void cut_areas(const struct gemm_job *job, int workers, struct cut *cut) {
-    const int64_t block = units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job);
-    cut->pass = cut->depth;
-    cut->area[0] = BAND_BYTES / block;
-    cut->area[1] = SLICE;
-    cut->own_bytes = 0;
-    if (!HF_ISA_TILES)
-        return;
-    const int64_t down = cut->rows / TILE_M, across = cut->cols / job->tile_n;
+    const int64_t down = ceil_div(cut->rows, TILE_M), across = ceil_div(cut->cols, job->tile_n);
+    const int64_t panel = units_of(job, cut->depth) * TILE_M * unit_bytes(job);
+    const int64_t bytes = workers > 1 ? NEAR_EACH : NEAR_BYTES;
+    const int64_t near = panel > 0 ? bytes / panel : down + 1;
+    const int64_t areas = workers > 1 ? AREAS_EACH * workers : 1;
+    const int64_t bands = ceil_div(down, hf_min64(near, share_of(down, areas))) + (down == 0);
     cut->pass = hf_min64(cut->depth, TILES_PASS * unit_products(job));
-    const int64_t areas = ceil_div(down, TILES_DOWN) * ceil_div(across, TILES_ACROSS);
-    cut->area[0] = hf_min64(down, TILES_DOWN);
-    cut->area[1] = hf_min64(across, areas < AREAS_EACH * workers ? TILES_ACROSS / 2 : TILES_ACROSS);
+    cut->area[0] = ceil_div(down, bands);
+    cut->area[1] = hf_min64(across, share_of(across, ceil_div(areas, bands)));
+    cut->own_a = job->args->signatures == NULL && cut->area[1] == across && cut->depth > 0;
     if (cut->depth > cut->pass)
-        cut->own_bytes = (size_t)workers * (size_t)(cut->area[0] * cut->area[1] * tile_bytes(job));
+        cut->own_bytes = (size_t)workers * (size_t)(cut->area[0] * tile_bytes(job));
 }
+#else
+static void cut_areas(const struct gemm_job *job, int workers, struct cut *cut) {
+    (void)workers;
+    cut->pass = cut->depth;
+    cut->area[0] = BAND_BYTES / (units_of(job, HF_GEMM_BLOCK) * TILE_M * unit_bytes(job));
+    cut->area[1] = SLICE;
+}
+#endif
 
 static struct cut make_cut(const struct gemm_job *job, int workers) {
     const hf_gemm_args *const args = job->args;
     const int64_t group = HF_ISA_TILES ? TILES_GROUP : workers > MANY_WORKERS ? 2 * GROUP : GROUP;
     const int64_t few = FEW_BYTES / (HF_GEMM_BLOCK * (job->in == HF_I32 ? 2 : unit_bytes(job)));
-    struct cut cut;
+    struct cut cut = {.own_bytes = 0};
     cut.rows = round_up(hf_min64(args->m, args->n <= FEW ? few : group), TILE_M);
     cut.cols = round_up(hf_min64(args->n, args->m <= FEW ? few : group), job->tile_n);
     const int64_t k = hf_gemm_reads_ab(args) ? args->k : 0;
     cut.depth = depth_of(job, cut.rows + cut.cols);
     const int64_t units = units_of(job, cut.depth) * unit_bytes(job);
-    cut.a_bytes = hf_align_up((size_t)(cut.rows * units));
     cut.b_bytes = hf_align_up((size_t)(cut.cols * units));
     cut.total_bytes =
         k > cut.depth ? hf_align_up((size_t)(cut.rows * cut.cols * unit_bytes(job))) : 0;
     cut_areas(job, workers, &cut);
+    const int64_t lines = cut.own_a ? workers * cut.area[0] * TILE_M : cut.rows;
+    cut.a_bytes = hf_align_up((size_t)(lines * units));
     const bool signs = args->signatures != NULL && args->signatures->release;
     cut.sign_bytes =
         signs ? hf_align_up((size_t)(cut.rows / TILE_M + cut.cols / job->tile_n) * 8) : 0;
@@ -122,9 +137,12 @@ static unsigned enter(void) {
     return before;
 }
 
+/* Panels of A that all workers pack before. */
+static int64_t panels_of_a(const struct gemm_job *job) { return job->own_a ? 0 : tiles_down(job); }
+
 static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
     const struct gemm_job *const job = job_;
-    const int64_t down = tiles_down(job);
+    const int64_t down = panels_of_a(job);
     const unsigned before = enter();
     struct signed_sum sum = {0};
     (void)worker;
@@ -132,7 +150,9 @@ static void pack_range(void *job_, int worker, int64_t begin, int64_t end) {
         const bool of_a = i < down;
         const int64_t tile = of_a ? i : i - down;
         count = hf_min64(PACK_RUN, (of_a ? hf_min64(end, down) : end) - i);
-        pack_panels(job, of_a, tile, count);
+        char *const to = of_a ? job->pack_a + tile * panel_bytes(job, TILE_M)
+                              : job->pack_b + tile * panel_bytes(job, job->tile_n);
+        pack_panels(job, of_a, tile, count, to);
         for (int64_t t = 0; t < count; t++)
             sign_panel(job, of_a, tile + t, i + t, &sum);
     }
@@ -148,25 +168,28 @@ static void release_range(void *job_, int worker, int64_t begin, int64_t end) {
 }
 
 /* Tile (i, j) of the group in the pass from product p of the range on. */
-static void tile(const struct gemm_job *job, const struct area *area, const int64_t at[3],
+static void tile(const struct gemm_job *job, struct area *area, const int64_t at[3],
                  struct signed_sum *sum, int worker) {
-    _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
     struct pass pass = {.i = at[0], .j = at[1], .first = at[2]};
     const int64_t bytes = tile_bytes(job);
-    const int64_t place = (pass.j - area->left) * job->area[0] + pass.i - area->top;
+    char *const near = area->own + (job->own != NULL ? pass.i - area->top : 0) * bytes;
     char *const total =
-        job->totals != NULL ? job->totals + (pass.i * tiles_across(job) + pass.j) * bytes : small;
-    char *const own = area->own != NULL ? area->own + place * bytes : total;
+        job->totals != NULL ? job->totals + (pass.i * tiles_across(job) + pass.j) * bytes : near;
+    char *const own = job->own != NULL ? near : total;
     pass.from = pass.first > 0 ? own : total;
     pass.to = ends_range(job, &pass) && !is_last(job) ? total : own;
-    if (job->depth > 0)
+    if (job->depth > 0) {
         tile_blocks(job, area, &pass);
-    else
+    } else {
+        store_more(job, &area->before, TILE_M);
         memset(pass.to, 0, (size_t)bytes);
+    }
     const int64_t row = job->row + pass.i * TILE_M, col = job->col + pass.j * job->tile_n;
     if (ends_range(job, &pass) && is_last(job) && !is_dropped(job, row, col)) {
         sign_tile(job, pass.to, row, col, sum, worker);
-        store_tile(job, pass.to, row, col);
+        area->before = (struct unstored){pass.to, row, col, 0};
+        if (!HF_ISA_TILES)
+            store_more(job, &area->before, TILE_M);
     }
 }
 
@@ -174,7 +197,8 @@ static void tile(const struct gemm_job *job, const struct area *area, const int6
 static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
     const struct gemm_job *const job = job_;
     const int64_t broad = ceil_div(tiles_across(job), job->area[1]);
-    const int64_t own_bytes = job->area[0] * job->area[1] * tile_bytes(job);
+    const int64_t own_bytes = job->area[0] * tile_bytes(job), panel = panel_bytes(job, TILE_M);
+    _Alignas(HF_ALIGN) char small[TILE_M * 2 * VW * 4];
     const unsigned before = enter();
     struct signed_sum sum = {0};
     tile_begin();
@@ -182,16 +206,23 @@ static void tile_range(void *job_, int worker, int64_t begin, int64_t end) {
         struct area area = {.top = s / broad * job->area[0], .left = s % broad * job->area[1]};
         area.bottom = hf_min64(area.top + job->area[0], tiles_down(job));
         area.right = hf_min64(area.left + job->area[1], tiles_across(job));
-        area.own = job->own != NULL ? job->own + worker * own_bytes : NULL;
-        int64_t p = 0;
-        do {
-            for (int64_t j = area.left; j < area.right; j++)
+        area.own = job->own != NULL ? job->own + worker * own_bytes : small;
+        area.a = job->pack_a + (job->own_a ? worker * job->area[0] : area.top) * panel;
+        if (job->own_a)
+            pack_panels(job, true, area.top, area.bottom - area.top, area.a);
+        for (int64_t j = area.left; j < area.right; j++) {
+            int64_t p = 0;
+            do {
                 for (int64_t i = area.top; i < area.bottom; i++)
                     tile(job, &area, (const int64_t[3]){i, j, p}, &sum, worker);
-            p += job->pass;
-        } while (p < job->depth);
+                p += job->pass;
+            } while (p < job->depth);
+        }
+        store_more(job, &area.before, TILE_M);
     }
     tile_end();
+    if (job->far)
+        _mm_sfence();
     add_signed(job, &sum);
     _mm_setcsr(before);
 }
@@ -201,7 +232,7 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
     job->first = 0;
     do {
         job->depth = hf_min64(cut->depth, k - job->first);
-        const int64_t panels = tiles_down(job) + tiles_across(job);
+        const int64_t panels = panels_of_a(job) + tiles_across(job);
         job->place = group_place(job);
         if (job->depth > 0)
             hf_parallel_for(pool, panels, PACK_RUN, pack_range, job);
@@ -212,6 +243,12 @@ static void group(struct gemm_job *job, const struct cut *cut, hf_pool *pool) {
             hf_parallel_for(pool, panels, 1, release_range, job);
         job->first += job->depth;
     } while (job->first < k);
+}
+
+/* A C that is not read, of whole cache lines, of which the caches would keep little. */
+static bool goes_far(const hf_gemm_args *args, const char *c) {
+    return HF_ISA_TILES && args->dtype_c == HF_F32 && args->beta == 0 &&
+           args->m * args->n >= FAR_ELEMENTS && args->ldc % 16 == 0 && (uintptr_t)c % 64 == 0;
 }
 
 /* Product b of the batch, in this workspace. */
@@ -229,6 +266,8 @@ static void product(const struct hf_call *call, int64_t b, const struct cut *cut
     job.pack_b = ws + cut->a_bytes;
     job.totals = cut->total_bytes > 0 ? job.pack_b + cut->b_bytes : NULL;
     job.pass = cut->pass;
+    job.own_a = cut->own_a;
+    job.far = goes_far(args, job.c);
     job.area[0] = cut->area[0];
     job.area[1] = cut->area[1];
     char *const own = job.pack_b + cut->b_bytes + cut->total_bytes;

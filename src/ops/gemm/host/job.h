@@ -46,7 +46,10 @@ struct gemm_job {
     int64_t first, depth;  /* products; first is a multiple of HF_GEMM_BLOCK */
     int64_t pass;          /* products that a tile sums before the next tile */
     int64_t area[2];       /* tiles of rows and of columns that one worker takes */
-    char *pack_a; /* [tile][depth units][TILE_M]; with AMX [tile][step][TILE_M][TILE_STEP] */
+    bool own_a; /* with AMX: who sums an area packs A's panels of it, in the place of the worker */
+    bool far;   /* C goes to memory past the caches */
+    char *pack_a; /* [tile][depth units][TILE_M]; with AMX [tile][step][TILE_M][TILE_STEP], own_a:
+                     [worker][tile of the area] likewise */
     char *pack_b; /* [tile][depth units][tile_n] */
     struct hf_slot *slot; /* where a changed panel is told, */
     uint32_t kernel;      /* as whose finding */
@@ -56,14 +59,22 @@ struct gemm_job {
     uint64_t *staged;     /* [panels of the group] their signatures; NULL: not to be compared */
     char *totals;         /* [tile row][tile column][TILE_M][tile_n]: sums of the ranges so far;
                                 NULL where k is one range */
-    char *own;            /* [worker][tile of its area] likewise of the passes of a range; NULL
-                                where a range is one pass */
+    char *own;            /* [worker][tile row of its area] likewise of the passes of a range */
 };
 
-/* What one worker sums: tiles [top, bottom) by [left, right), pass after pass. */
+/* A tile at (row, col) of C whose sums are to be stored from row `next` on. */
+struct unstored {
+    const char *total; /* NULL: there is none */
+    int64_t row, col, next;
+};
+
+/* What one worker sums: tiles [top, bottom) by [left, right), column after column of tiles, and of
+ * each pass after pass. */
 struct area {
     int64_t top, bottom, left, right;
-    char *own; /* job->own of the worker */
+    char *own;              /* job->own of the worker */
+    char *a;                /* panels of A, that of tile row `top` first */
+    struct unstored before; /* the tile before */
 };
 
 /* Tile (i, j) of the group in the pass that begins with product `first` of the range: its sums

@@ -199,7 +199,7 @@ ALWAYS_INLINE void pack_64(const struct strip *s, int width, double *dst) {
 
 /* The panel of tile `tile` of the group: of rows of op(A), or of columns of op(B). Every word that
  * is multiplied passes here once each time it is staged. */
-static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile) {
+static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile, char *to) {
     const int width = of_a ? TILE_M : job->tile_n;
     const struct hf_gemm_view *v = of_a ? &job->a : &job->b;
     const int64_t line = (of_a ? job->row : job->col) + tile * width;
@@ -210,19 +210,21 @@ static void pack_panel(const struct gemm_job *job, bool of_a, int64_t tile) {
     s.lines = (int)hf_min64(width, end - line);
     s.src = (const char *)v->data +
             (line * s.line + job->first * s.step) * (int64_t)hf_dtype_bytes(v->dtype);
-    char *const dst = (of_a ? job->pack_a : job->pack_b) + tile * panel_bytes(job, width);
     if (job->in == HF_F64)
-        of_a ? pack_64(&s, TILE_M, (double *)(void *)dst)
-             : pack_64(&s, TILE_N64, (double *)(void *)dst);
+        of_a ? pack_64(&s, TILE_M, (double *)(void *)to)
+             : pack_64(&s, TILE_N64, (double *)(void *)to);
     else
-        of_a ? pack_32(&s, TILE_M, dst) : pack_32(&s, TILE_N32, dst);
+        of_a ? pack_32(&s, TILE_M, to) : pack_32(&s, TILE_N32, to);
 }
 
 #define PACK_RUN 1
 
-static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count) {
-    for (int64_t t = tile; t < tile + count; t++)
-        pack_panel(job, of_a, t);
+/* Those of `count` tiles, one after the other. */
+static void pack_panels(const struct gemm_job *job, bool of_a, int64_t tile, int64_t count,
+                        char *to) {
+    const int64_t bytes = panel_bytes(job, of_a ? TILE_M : job->tile_n);
+    for (int64_t t = 0; t < count; t++)
+        pack_panel(job, of_a, tile + t, to + t * bytes);
 }
 
 #endif

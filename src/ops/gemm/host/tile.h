@@ -125,13 +125,11 @@ static void tile_begin(void) {}
 static void tile_end(void) {}
 
 /* The blocks of the job's depth, in order: all of it is one pass. */
-static void tile_blocks(const struct gemm_job *job, const struct area *area,
-                        const struct pass *pass) {
+static void tile_blocks(const struct gemm_job *job, struct area *area, const struct pass *pass) {
     const int64_t tile_n = job->tile_n;
-    const char *const a = job->pack_a + pass->i * panel_bytes(job, TILE_M);
+    const char *const a = area->a + (pass->i - area->top) * panel_bytes(job, TILE_M);
     const char *const b = job->pack_b + pass->j * panel_bytes(job, tile_n);
     struct block block = {.total = pass->to, .narrow = job->cols - pass->j * tile_n <= tile_n / 2};
-    (void)area;
     for (int64_t p = 0; p < job->depth; p += HF_GEMM_BLOCK) {
         const bool add = job->first + p > 0;
         block.units = units_of(job, hf_min64(HF_GEMM_BLOCK, job->depth - p));
