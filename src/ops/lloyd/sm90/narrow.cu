@@ -41,7 +41,9 @@ static hf_status narrow_start(struct hf_cuda *cuda, struct small_args a) {
 static hf_status narrow_choose(struct hf_cuda *cuda, const struct small_args &a) {
     const int k = (int)a.job.update.k;
     if (a.job.update.d > 16)
-        return k <= 64 ? narrow_start<2, 8>(cuda, a) : narrow_start<2, 16>(cuda, a);
+        return k <= 64    ? narrow_start<2, 8>(cuda, a)
+               : k <= 104 ? narrow_start<2, 13>(cuda, a)
+                          : narrow_start<2, 16>(cuda, a);
     if (k <= 64)
         return k <= 32 ? narrow_start<1, 4>(cuda, a) : narrow_start<1, 8>(cuda, a);
     return k <= 104 ? narrow_start<1, 13>(cuda, a) : narrow_start<1, 16>(cuda, a);
