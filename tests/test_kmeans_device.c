@@ -389,7 +389,8 @@ static void narrow_rows(void **state) {
         {30000, 8, 64, HF_F32, 1e4, HF_EMPTY_SPLIT},   {6000, 9, 65, HF_BF16, 0, HF_EMPTY_KEEP},
         {12345, 17, 64, HF_F64, 0, HF_EMPTY_KEEP},     {10000, 32, 128, HF_F32, 1e6, HF_EMPTY_KEEP},
         {7777, 31, 65, HF_U8, 90, HF_EMPTY_RELOCATE},  {6001, 24, 100, HF_F16, 0, HF_EMPTY_KEEP},
-        {25000, 4, 100, HF_F32, WHOLE, HF_EMPTY_KEEP}, {17, 32, 2, HF_F32, 0, HF_EMPTY_KEEP}};
+        {25000, 4, 100, HF_F32, WHOLE, HF_EMPTY_KEEP}, {17, 32, 2, HF_F32, 0, HF_EMPTY_KEEP},
+        {8111, 17, 104, HF_F32, 0, HF_EMPTY_KEEP},     {8200, 32, 105, HF_F16, 3, HF_EMPTY_KEEP}};
     try_in_one_launch("lloyd_f16_16x128_sm90_narrow", shapes, sizeof shapes / sizeof *shapes);
 }
 
