@@ -97,7 +97,7 @@ typedef struct hf_dev_rate {
     int64_t struck, altered;  /* out: faults */
     hf_dev_outcome outcome;   /* out */
     hf_guard_counts counts;   /* out */
-    double clean_s, struck_s; /* out: the fit without faults, and with them, both protected */
+    double clean_s, struck_s; /* out: the fit without faults, cut in the same way, and with them */
 } hf_dev_rate;
 
 /* In this process, which wild faults may end. Statuses as above. */

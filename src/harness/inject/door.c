@@ -163,11 +163,12 @@ static hf_status run_call(const struct hf_kernel *kernel, const struct hf_call *
     return kernel->run(call);
 }
 
-/* With the registers of `wanted`. */
+/* With the registers of `wanted`; 0: it is said meanwhile which. */
 static hf_status run_struck(const struct hf_kernel *kernel, const struct hf_call *call, int op,
                             uint32_t wanted) {
     hf_injector()->rows = hf_place_rows(op, call->args);
-    hf_strike_wanted = wanted;
+    if (wanted)
+        hf_strike_wanted = wanted;
     const hf_status status = kernel->run(call);
     hf_strike_wanted = 0;
     hf_injector()->rows = NULL;
@@ -185,6 +186,69 @@ static hf_status run_planted(const struct hf_kernel *kernel, const struct hf_ker
     array_before(&f);
     const hf_status status = kernel->run(call);
     array_after(&f);
+    return status;
+}
+
+/* ---- many faults */
+
+#define MOST_PLANTED 8 /* in a call */
+
+/* A fault of a call in an array of it. */
+struct planted {
+    struct hf_fault_site site;
+    struct in_array array;
+};
+
+static bool strikes_behind(const struct hf_fault_site *site) {
+    return site->after || site->act == HF_ACT_SKIP || site->act == HF_ACT_STALE;
+}
+
+/* The call, with its registers struck, left out or made twice. site: such a fault, or NULL. */
+static hf_status run_chosen(const struct hf_kernel *kernel, const struct hf_kernel *twin,
+                            const struct hf_call *call, const struct hf_fault_site *site) {
+    struct hf_injector *in = hf_injector();
+    if (!site)
+        return kernel->run(call);
+    hf_inject_choose(site);
+    const bool registers = site->kind == HF_PLACE_REGISTER;
+    if (registers)
+        in->stream.enter(site->op, UINT32_C(1) << site->place);
+    const hf_status status =
+        registers ? run_struck(twin, call, site->op, 0) : run_call(kernel, call);
+    if (registers)
+        in->stream.leave();
+    in->stream.done();
+    return status;
+}
+
+/* Words of arrays before and behind the call, and one fault of another kind. */
+static hf_status run_stream(const struct hf_kernel *kernel, const struct hf_kernel *twin,
+                            const struct hf_call *call, int op, int64_t number) {
+    struct hf_injector *in = hf_injector();
+    struct planted arrays[MOST_PLANTED];
+    struct hf_fault_site other;
+    int count = 0;
+    bool others = false;
+    for (int i = 0; i < MOST_PLANTED && in->stream.plant(op, number); i++) {
+        if (in->site.kind != HF_PLACE_ARRAY) {
+            other = in->site;
+            others = true;
+            continue;
+        }
+        struct planted *p = &arrays[count];
+        *p = (struct planted){in->site, {.kernel = kernel, .call = call}};
+        array_before(&p->array);
+        if (strikes_behind(&p->site))
+            count++;
+        else
+            in->stream.done();
+    }
+    const hf_status status = run_chosen(kernel, twin, call, others ? &other : NULL);
+    for (int i = 0; i < count; i++) {
+        hf_inject_choose(&arrays[i].site);
+        array_after(&arrays[i].array);
+        in->stream.done();
+    }
     return status;
 }
 
@@ -312,13 +376,8 @@ hf_status hf_inject_run(const struct hf_kernel *kernel, const struct hf_call *ca
     if (op == HF_OP_LLOYD)
         return run_lloyd(kernel, call);
     const int64_t number = atomic_fetch_add(&in->calls[op], 1) + 1;
-    if (mode == HF_INJECT_STREAM) {
-        if (!in->stream.plant(op, number))
-            return kernel->run(call);
-        const hf_status status = run_planted(kernel, twin, call, op);
-        in->stream.done();
-        return status;
-    }
+    if (mode == HF_INJECT_STREAM)
+        return run_stream(kernel, twin, call, op, number);
     if (mode == HF_INJECT_PLANTED)
         return matches(kernel, op, number) ? run_planted(kernel, twin, call, op)
                                            : kernel->run(call);

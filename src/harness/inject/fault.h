@@ -85,8 +85,11 @@ enum hf_inject_mode { HF_INJECT_OFF, HF_INJECT_PLANTED, HF_INJECT_COUNTING, HF_I
 
 /* Faults that are chosen while calls run. */
 struct hf_fault_stream {
-    bool (*plant)(int op, int64_t call); /* hf_inject_choose() for this call; false: none */
-    void (*done)(void);                  /* that call is over */
+    /* hf_inject_choose() for this call, again and again; false: no more */
+    bool (*plant)(int op, int64_t call);
+    void (*enter)(int op, uint32_t registers); /* a call whose registers are struck begins, */
+    void (*leave)(void);                       /* or ends */
+    void (*done)(void);                        /* what was chosen has struck, if it has */
     int (*ahead)(void); /* iterations of op lloyd on a device until the next fault is due */
 };
 

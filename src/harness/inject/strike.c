@@ -65,6 +65,8 @@ bool hf_inject_hits(void) {
     const bool hits = in->site.always ? visit >= in->site.hit : visit == in->site.hit;
     if (hits)
         atomic_fetch_add(&in->struck, 1);
+    if (hits && in->mode == HF_INJECT_STREAM)
+        hf_strike_wanted = 0; /* what is left of the call is as fast as it can be */
     return hits;
 }
 
