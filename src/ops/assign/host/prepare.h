@@ -202,6 +202,15 @@ static void carve_basis(hf_carve *carve, struct job *job, struct job *coarse) {
     carve_pack(carve, b->coarse_job, &b->coarse, job->k);
 }
 
+/* Are moved centroids centroids? A number that changed in memory must address nothing. Where memory
+ * is measured there is no list. */
+static int moved_exist(const struct hf_assign_bounds *b, int64_t k) {
+    int exist = 1;
+    for (int64_t i = 0; b->moved && i < b->n_moved; i++)
+        exist &= b->moved[i] >= 0 && b->moved[i] < k;
+    return exist;
+}
+
 /* Lay out everything a call needs; returns the bytes. ws NULL measures. */
 static size_t carve_job(struct job *job, const struct hf_call *call, enum variant variant,
                         int workers, void *ws) {
@@ -247,7 +256,8 @@ static size_t carve_job(struct job *job, const struct hf_call *call, enum varian
     carve_pack(&carve, job, &job->all, job->k);
     job->take_least = prepare_take_least(job);
     const struct hf_assign_bounds *b = a->bounds;
-    const int use_moved = b && b->valid && (b->sweep || b->n_moved * 2 <= job->k);
+    const int use_moved =
+        b && b->valid && (b->sweep || b->n_moved * 2 <= job->k) && moved_exist(b, job->k);
     carve_pack(&carve, job, &job->moved, use_moved ? b->n_moved : 0);
     job->moved.index = use_moved ? b->moved : NULL;
     guard_carve(&carve, job);
