@@ -30,6 +30,9 @@ hf_status hf_guard_read(hf_context *ctx, hf_guard_counts *counts);
  * is the caller's, who fails with HF_E_CORRUPT. row, column: -1 where not known. */
 void hf_guard_found(hf_context *ctx, enum hf_fault fault, int64_t row, int64_t column);
 
+/* Nothing was found yet: an attempt begins. */
+void hf_guard_nothing(hf_context *ctx);
+
 /* So many values agreed, or not, with a check. */
 static inline void hf_guard_checked(hf_context *ctx, enum hf_fault fault, int64_t values) {
     ctx->guard.counts.checked += values;

@@ -15,6 +15,13 @@ void hf_guard_found(hf_context *ctx, enum hf_fault fault, int64_t row, int64_t c
         .fault = (uint32_t)fault, .unit = -1, .column = (int32_t)column, .row = row};
 }
 
+void hf_guard_nothing(hf_context *ctx) {
+    ctx->guard.found_by = NULL;
+    ctx->guard.lane = -1;
+    ctx->guard.found =
+        (struct hf_finding){.fault = HF_FAULT_NONE, .unit = -1, .column = -1, .row = -1};
+}
+
 static void tell(hf_context *ctx, hf_fault_kind kind, bool repaired) {
     struct hf_guard_state *guard = &ctx->guard;
     const struct hf_finding *f = &guard->found;
@@ -33,8 +40,7 @@ static void tell(hf_context *ctx, hf_fault_kind kind, bool repaired) {
                                     .lane = guard->lane};
         guard->on_fault(guard->on_fault_user, &note);
     }
-    guard->found = (struct hf_finding){.fault = HF_FAULT_NONE, .unit = -1, .column = -1, .row = -1};
-    guard->lane = -1;
+    hf_guard_nothing(ctx);
 }
 
 void hf_guard_repaired(hf_context *ctx, hf_fault_kind kind, int rolled_back) {

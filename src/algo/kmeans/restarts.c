@@ -10,6 +10,7 @@
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/lloyd_loop.h"
 #include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/loop/skip.h"
@@ -144,12 +145,15 @@ static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
     hf_status status = run_one(fit, run, best);
     for (int turn = 0; status == HF_E_CORRUPT && hf_protects(fit) && turn < ATTEMPTS; turn++) {
         const int iterations = run->iteration;
+        const struct hf_finding found = ctx->guard.found;
+        const hf_error why = ctx->error;
         HF_TRY(hf_ctx_check(ctx, hf_guard_forget(ctx)));
         fit->doubted = hf_ledger_doubts_rows(fit) && fit->data.resident.origin;
         if (fit->doubted)
             return status;
         HF_TRY(hf_resident_refresh(ctx, &fit->data.resident));
         hf_device_twice_forget(fit);
+        hf_past_drop(fit);
         run->iteration = run->history.count = 0;
         run->stop = HF_STOP_NONE;
         run->cancelled = false;
@@ -157,8 +161,11 @@ static hf_status run_safely(struct hf_fit *fit, struct hf_restart *run,
         fit->work.thorough = true;
         status = run_one(fit, run, best);
         o->skipping = skipping;
-        if (status == HF_OK)
-            hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
+        if (status != HF_OK)
+            continue;
+        ctx->guard.found = found;
+        ctx->error = why;
+        hf_guard_repaired(ctx, HF_FAULT_KIND_UNKNOWN, iterations);
     }
     return status;
 }

@@ -100,6 +100,28 @@ bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
     return sum == add_words(pool, number + 3 * all, beside);
 }
 
+int hf_assign_packed_wrong(const struct hf_assign_packed *p, int64_t *first, int most) {
+    const int64_t tile = 2 * (int64_t)p->lanes;
+    const size_t all = (size_t)((p->rows + tile - 1) / tile * tile);
+    const size_t bytes = (size_t)p->lanes * p->row_bytes;
+    const uint32_t *beside =
+        (const uint32_t *)(const void *)((const char *)p->data + all * p->row_bytes);
+    int count = 0;
+    for (int64_t row = 0; row < p->filled; row += p->lanes) {
+        const uint32_t *at = beside + row;
+        const void *words = (const char *)p->data + (size_t)(row / p->lanes) * bytes;
+        uint32_t sum = add_plain(words, (int64_t)(bytes / sizeof *at)) + add_plain(at, p->lanes);
+        sum += p->loss ? add_plain(at + all, p->lanes) : 0;
+        sum += p->unit ? add_plain(at + 2 * all, p->lanes) : 0;
+        if (sum == add_plain(at + 3 * all, p->lanes))
+            continue;
+        if (count < most)
+            first[count] = row;
+        count++;
+    }
+    return count;
+}
+
 /* What the steps of one row cost, in units of 0.009 ns on one core of about 3.3 GHz. */
 struct prices {
     double bounds; /* testing its bounds */

@@ -3,6 +3,7 @@
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_scan.h"
 #include "algo/kmeans/guard/differ.h"
+#include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
@@ -46,6 +47,7 @@ static void carve_ledger(const struct hf_fit *fit, hf_carve *carve, struct hf_le
     l->current = hf_carve_take(carve, center_bytes(&fit->problem));
     l->previous = hf_carve_take(carve, center_bytes(&fit->problem));
     l->columns = hf_carve_take(carve, (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
+    hf_past_carve(fit, carve, &l->past);
     l->relocated = fit->refill.relocated ? hf_carve_take(carve, k * sizeof *l->relocated) : NULL;
 }
 
@@ -69,8 +71,8 @@ static uint64_t sign_facts(const struct hf_fit_problem *problem, const double *c
 }
 
 static uint64_t sign_own_facts(const struct hf_fit *fit) {
-    return sign_facts(&fit->problem, fit->columns.block, &fit->frame,
-                      fit->centers.sums.weight_mult);
+    const double weight_mult = fit->centers.sums.weight_mult;
+    return sign_facts(&fit->problem, fit->columns.block, &fit->frame, weight_mult);
 }
 
 hf_status hf_ledger_open(struct hf_fit *fit) {
@@ -209,37 +211,39 @@ static void book_into(const struct hf_ledger *l, int64_t cluster, const struct e
     __atomic_add_fetch(&l->count[cluster], e->count, __ATOMIC_RELAXED);
 }
 
-/* A row has another label: clusters of many. */
-static void book_row(struct booking *b, int64_t i) {
+/* A row has another label: clusters of many. False: it is none. */
+static bool book_row(struct booking *b, int64_t i) {
     const struct hf_ledger *l = &b->fit->ledger;
     const int32_t from = l->labels[i];
     const int32_t to = b->fit->labels.host[i];
     if (!is_cluster(b, to)) {
         b->outside = i;
-        return;
+        return false;
     }
     if (is_cluster(b, from))
         book_into(l, from, &(struct entry){0 - l->hash[i], -1});
     book_into(l, to, &(struct entry){l->hash[i], 1});
     l->labels[i] = to;
+    return true;
 }
 
 /* The same of few clusters, whose entries are the range's own; own[0] is of labels that are
  * none. */
-static void book_own(struct booking *b, struct entry *own, int64_t i) {
+static bool book_own(struct booking *b, struct entry *own, int64_t i) {
     const struct hf_ledger *l = &b->fit->ledger;
     const int32_t old = l->labels[i];
     const int32_t to = b->fit->labels.host[i];
     const int64_t from = is_cluster(b, old) ? old + 1 : 0;
     if (!is_cluster(b, to)) {
         b->outside = i;
-        return;
+        return false;
     }
     own[from].word -= l->hash[i];
     own[from].count--;
     own[to + 1].word += l->hash[i];
     own[to + 1].count++;
     l->labels[i] = to;
+    return true;
 }
 
 /* What is looked at of the block of rows from `at` on into the L1 cache. */
@@ -266,12 +270,9 @@ static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64
                                   hf_min64(HF_DIFFER_BLOCK, end - at));
         if (bits)
             fetch_words(b->fit->ledger.hash, at + AHEAD * HF_DIFFER_BLOCK, end);
-        for (; bits; bits &= bits - 1, changed++) {
-            if (own)
-                book_own(b, own, at + __builtin_ctzll(bits));
-            else
-                book_row(b, at + __builtin_ctzll(bits));
-        }
+        for (; bits; bits &= bits - 1)
+            changed += own ? book_own(b, own, at + __builtin_ctzll(bits))
+                           : book_row(b, at + __builtin_ctzll(bits));
     }
     b->changed += changed;
 }
@@ -299,22 +300,24 @@ struct comparison {
     _Atomic int64_t wrong; /* a cluster whose sums are not those of its rows, -1: none */
 };
 
+uint64_t hf_ledger_word(const struct hf_fit *fit, int64_t j) {
+    const struct hf_sums *s = &fit->centers.sums;
+    uint64_t word = 0;
+    for (int limb = 0; limb < s->limbs; limb++) {
+        const uint64_t *factor = fit->ledger.factor + limb * (s->d + 1);
+        word += hf_guard_fold(factor, s->sum + (limb * s->k + j) * s->d, s->d);
+        if (s->weight)
+            word += hf_guard_fold(factor + s->d, s->weight + limb * s->k + j, 1);
+    }
+    return word;
+}
+
 static void compare_range(void *user, int worker, int64_t begin, int64_t end) {
     struct comparison *c = user;
-    const struct hf_ledger *l = &c->fit->ledger;
-    const struct hf_sums *s = &c->fit->centers.sums;
     (void)worker;
-    for (int64_t j = begin; j < end; j++) {
-        uint64_t word = 0;
-        for (int limb = 0; limb < s->limbs; limb++) {
-            const uint64_t *factor = l->factor + limb * (s->d + 1);
-            word += hf_guard_fold(factor, s->sum + (limb * s->k + j) * s->d, s->d);
-            if (s->weight)
-                word += hf_guard_fold(factor + s->d, s->weight + limb * s->k + j, 1);
-        }
-        if (word != l->word[j])
+    for (int64_t j = begin; j < end; j++)
+        if (hf_ledger_word(c->fit, j) != c->fit->ledger.word[j])
             atomic_store_explicit(&c->wrong, j, memory_order_relaxed);
-    }
 }
 
 static hf_status check_sizes(struct hf_fit *fit, const int64_t *count) {
@@ -369,14 +372,23 @@ static hf_status check_booking(struct hf_fit *fit, const struct booking *b, int6
 
 bool hf_ledger_looks(const struct hf_fit *fit) { return fit->ledger.labels && !fit->ledger.device; }
 
-hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
+static hf_status book(struct hf_fit *fit, int64_t changed, int64_t *booked) {
     struct booking b = {.fit = fit, .outside = -1};
+    hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
+    *booked = b.changed;
+    return check_booking(fit, &b, changed);
+}
+
+hf_status hf_ledger_rebook(struct hf_fit *fit, int64_t *changed) {
+    return book(fit, HF_LEDGER_ANY, changed);
+}
+
+hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed) {
     if (!fit->ledger.labels)
         return HF_OK;
     if (fit->ledger.device)
         return hf_device_ledger_book(fit, changed, true);
-    hf_parallel_for(hf_ctx_pool(fit->problem.ctx), fit->problem.n, GRAIN, book_range, &b);
-    HF_TRY(check_booking(fit, &b, changed));
+    HF_TRY(book(fit, changed, &fit->ledger.changed));
     return check_sizes(fit, fit->centers.sums.count);
 }
 
@@ -455,7 +467,7 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
         return hf_device_ledger_compare(fit);
     }
     for (int64_t i = 0; i < count; i++)
-        book_row(&b, moves[i].row);
+        (void)book_row(&b, moves[i].row);
     HF_TRY(check_booking(fit, &b, HF_LEDGER_ANY));
     HF_TRY(check_sizes(fit, fit->centers.sums.count));
     return check_sums(fit);
@@ -518,12 +530,16 @@ hf_status hf_ledger_check_old(struct hf_fit *fit) {
                              : HF_OK;
 }
 
+bool hf_ledger_facts_hold(const struct hf_fit *fit) {
+    return sign_own_facts(fit) == fit->ledger.facts;
+}
+
 hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers) {
     hf_context *ctx = fit->problem.ctx;
     if (!checks_state(fit))
         return HF_OK;
     HF_TRY(check_read(fit, centers, fit->ledger.signs[0], "new"));
-    if (sign_own_facts(fit) == fit->ledger.facts)
+    if (hf_ledger_facts_hold(fit))
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,

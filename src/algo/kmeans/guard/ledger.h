@@ -37,6 +37,11 @@ bool hf_ledger_looks(const struct hf_fit *fit);
 hf_status hf_ledger_book(struct hf_fit *fit, int64_t changed);
 /* Sizes and sums are those of the labels that were booked. HF_E_CORRUPT */
 hf_status hf_ledger_compare(struct hf_fit *fit);
+/* On the host: labels differ from those that were booked; *changed: how many. Nothing is compared.
+ * HF_E_CORRUPT: one is no cluster's number, and is not booked. */
+hf_status hf_ledger_rebook(struct hf_fit *fit, int64_t *changed);
+/* The word that the rows of cluster j must have, by its sums. */
+uint64_t hf_ledger_word(const struct hf_fit *fit, int64_t j);
 /* Both, where only the labels of these rows are new. */
 hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, int64_t count);
 /* Sums begin at minus those of their rows: words and sizes begin at 0, so that what is booked from
@@ -55,6 +60,8 @@ hf_status hf_ledger_check_old(struct hf_fit *fit);
 /* The centroids that an iteration began with, now at `centers`, are still those that were kept, and
  * so is what holds for all iterations. HF_E_CORRUPT */
 hf_status hf_ledger_check_used(struct hf_fit *fit, const void *centers);
+/* Is what holds for all iterations still what it was? */
+bool hf_ledger_facts_hold(const struct hf_fit *fit);
 /* Before they are written to a file: both are those that were kept, or are put back from their
  * copies, where the scheme is to correct. HF_E_CORRUPT */
 hf_status hf_ledger_check_state(struct hf_fit *fit);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/device_loop.h"
 #include "algo/kmeans/loop/skip.h"
 #include "core/run.h"
 #include "guard/guard.h"
 #include <stdio.h>
 
-#define ATTEMPTS 3 /* with all workers: more are not worth it where a worker is the cause */
+#define ATTEMPTS 3      /* with all workers: more are not worth it where a worker is the cause */
+#define MENDS 4         /* of one iteration */
+#define MENDED_WITHIN 8 /* iterations: a fault of the same kind again may be a worker's */
 
 bool hf_protects(const struct hf_fit *fit) {
     return fit->ledger.block && hf_guard_retries(fit->problem.ctx, HF_E_CORRUPT);
@@ -23,9 +26,8 @@ static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
     if (!hf_ledger_restore_state(fit))
         return HF_E_CORRUPT;
     hf_skip_reset(&fit->skip);
-    if (fit->work.packed) /* by scales that may have been wrong */
-        *fit->work.packed = (struct hf_assign_packed){.data = fit->work.packed->data,
-                                                      .rows = fit->work.packed->rows};
+    HF_TRY(hf_past_check(fit)); /* a label may have come from a wrong one, and */
+    hf_past_drop(fit);          /* all may have been packed by scales that were wrong */
     if (run->iteration > 0)
         return work->rebuild(fit);
     fit->refill.relocated_count = 0;
@@ -34,11 +36,26 @@ static hf_status roll_back(struct hf_fit *fit, struct hf_restart *run,
 
 /* Is what was found older than the work that failed? Bounds had kept a wrong label, rows that stay
  * packed changed, or a row should have moved before. */
-static bool is_older(const hf_context *ctx) {
-    const struct hf_finding *f = &ctx->guard.found;
+static bool is_older(const hf_context *ctx, const struct hf_finding *f) {
     return f->fault == HF_FAULT_FINISH ||
            (hf_ctx_is_host(ctx) && f->unit < 0 &&
             (f->fault == HF_FAULT_OPERAND || f->fault == HF_FAULT_MOVES));
+}
+
+/* What is found from here on is of this attempt; what was found before is told if it succeeds. */
+static hf_status attempt(struct hf_fit *fit, const struct hf_protected *work) {
+    hf_context *ctx = fit->problem.ctx;
+    const struct hf_finding found = ctx->guard.found;
+    const char *by = ctx->guard.found_by;
+    const int lane = ctx->guard.lane;
+    hf_guard_nothing(ctx);
+    const hf_status status = work->run(work->user);
+    if (status == HF_OK) {
+        ctx->guard.found = found;
+        ctx->guard.found_by = by;
+        ctx->guard.lane = lane;
+    }
+    return status;
 }
 
 static hf_status again(struct hf_fit *fit, struct hf_restart *run,
@@ -46,7 +63,7 @@ static hf_status again(struct hf_fit *fit, struct hf_restart *run,
     hf_status status = roll_back(fit, run, work);
     fit->work.again = true;
     if (status == HF_OK)
-        status = work->run(work->user);
+        status = attempt(fit, work);
     fit->work.again = false;
     /* rows that a fault made NaN are no bad data */
     return status == HF_E_DATA && fit->problem.opts.empty != HF_EMPTY_ERROR ? HF_E_CORRUPT : status;
@@ -110,7 +127,7 @@ static hf_status again_by_book(struct hf_fit *fit, struct hf_restart *run,
     if (hf_guard_sign_by(pool, l->labels, bytes) != booked)
         return HF_E_CORRUPT;
     ++*failed;
-    return work->run(work->user);
+    return attempt(fit, work);
 }
 
 /* Again and again. If the same worker is to blame twice, once without it, and *worker is it. */
@@ -165,17 +182,65 @@ static void conclude(struct hf_fit *fit, const struct hf_restart *run, int attem
     hf_guard_repaired(ctx, kind, attempts);
 }
 
+/* What is put right is told when all is. */
+struct repairs {
+    struct hf_finding found[MENDS];
+    hf_error why[MENDS];
+    int count;
+};
+
+static bool is_same(const struct hf_finding *f, const struct hf_finding *g) {
+    return f->fault == g->fault && f->row == g->row && f->column == g->column;
+}
+
+/* A fault of the same kind as one that was put right shortly before: a worker may be behind both,
+ * which shows when the iteration is made again. */
+static bool is_worker(const struct hf_fit *fit, const struct hf_restart *run) {
+    const struct hf_guard_state *guard = &fit->problem.ctx->guard;
+    const struct hf_ledger *l = &fit->ledger;
+    return guard->leaves_out && guard->found.fault == l->mended &&
+           run->iteration - l->mended_in <= MENDED_WITHIN && run->iteration >= l->mended_in;
+}
+
+/* Put right what was found, as long as that is something else each time. */
+static hf_status mend(struct hf_fit *fit, struct hf_restart *run, const struct hf_protected *work) {
+    hf_context *ctx = fit->problem.ctx;
+    struct repairs r = {.count = 0};
+    hf_status status = HF_E_CORRUPT;
+    while (status == HF_E_CORRUPT && r.count < MENDS && !is_worker(fit, run)) {
+        if (r.count > 0 && is_same(&r.found[r.count - 1], &ctx->guard.found))
+            return status;
+        r.found[r.count] = ctx->guard.found;
+        r.why[r.count++] = ctx->error;
+        run->stop = work->stop;
+        status = work->mend(work->user);
+    }
+    for (int i = 0; status == HF_OK && i < r.count; i++) {
+        fit->ledger.mended = r.found[i].fault;
+        fit->ledger.mended_in = run->iteration;
+        ctx->guard.found = r.found[i];
+        ctx->error = r.why[i];
+        hf_guard_repaired(ctx, HF_FAULT_TRANSIENT, 0);
+    }
+    return status;
+}
+
 static hf_status protect(struct hf_fit *fit, struct hf_restart *run,
                          const struct hf_protected *work) {
     hf_context *ctx = fit->problem.ctx;
     int worker = -1;
     int failed = 0;
+    hf_guard_nothing(ctx);
     hf_status status = work->run(work->user);
     if (!hf_protects(fit))
         return status;
-    if (status == HF_E_CORRUPT && is_older(ctx)) {
+    const struct hf_finding first = ctx->guard.found;
+    if (status == HF_E_CORRUPT && work->mend)
+        status = mend(fit, run, work);
+    if (status == HF_E_CORRUPT && is_older(ctx, &first)) {
+        ctx->guard.found = first;
         status = again_by_book(fit, run, work, &failed);
-        if (status == HF_E_CORRUPT && (failed == 0 || is_older(ctx)))
+        if (status == HF_E_CORRUPT && (failed == 0 || is_older(ctx, &ctx->guard.found)))
             return status;
     }
     if (status == HF_E_CORRUPT)

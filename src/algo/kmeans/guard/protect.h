@@ -13,6 +13,8 @@ bool hf_protects(const struct hf_fit *fit);
 /* Work on the labels and sums as they were after iteration run->iteration. */
 struct hf_protected {
     hf_status (*run)(void *user);
+    hf_status (*mend)(void *user); /* go on from where a check failed, when what it found is put
+                                      right; NULL: never */
     void *user;
     hf_stop stop;                             /* of the restart when the work begins */
     hf_status (*clear)(struct hf_fit *fit);   /* all rows in no cluster, sums empty */

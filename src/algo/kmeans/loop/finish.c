@@ -4,6 +4,7 @@
 #include "algo/kmeans/loop/finish.h"
 #include "algo/kmeans/guard/ledger.h"
 #include "algo/kmeans/guard/others.h"
+#include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/labels.h"
@@ -201,6 +202,7 @@ static void owe_sums(const struct hf_centers *centers) {
 }
 
 hf_status hf_sums_are_wrong(const struct hf_fit_problem *problem) {
+    hf_guard_found(problem->ctx, HF_FAULT_SUMS, -1, -1);
     return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "the sums of the clusters are not those of their rows: %s",
                        hf_suspects(problem));
@@ -232,24 +234,6 @@ static hf_status check_inertia(const struct finish *f) {
                        "the inertia of the last labels came out as %.17g and as %.17g: the machine "
                        "computes wrongly",
                        first, second);
-}
-
-/* Rows that stay packed are those that were packed: any of the iterations may have used a wrong
- * one. Before a last assignment, which may pack them anew in another form. */
-static hf_status check_packed(const struct finish *f) {
-    hf_context *ctx = f->fit->problem.ctx;
-    struct hf_assign_packed *packed = f->fit->work.packed;
-    if (!packed || !packed->summed || !f->fit->ledger.block ||
-        !hf_guard_checks(ctx, HF_FAULT_OPERAND))
-        return HF_OK;
-    hf_guard_checked(ctx, HF_FAULT_OPERAND, packed->filled);
-    if (hf_assign_packed_right(hf_ctx_pool(ctx), packed))
-        return HF_OK;
-    packed->form = 0;
-    hf_guard_found(ctx, HF_FAULT_OPERAND, -1, -1);
-    return hf_ctx_fail(ctx, HF_E_CORRUPT,
-                       "packed rows changed in memory: the machine or a program writes where it "
-                       "must not");
 }
 
 /* Bounds had decided rows, and all rows were looked at once more. */
@@ -323,8 +307,8 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     if (!fresh && !(guarded && hf_guard_checks(ctx, HF_FAULT_FINISH)))
         HF_TRY(hf_skip_arm(fit, &f.bounds));
     if (f.bounds && !f.bounds->valid)
-        f.bounds = NULL; /* they would only be learnt, and nobody asks for them any more */
-    HF_TRY(check_packed(&f));
+        f.bounds = NULL;        /* they would only be learnt, and nobody asks for them any more */
+    HF_TRY(hf_past_check(fit)); /* a last assignment may pack them anew in another form */
     if (verify)
         HF_TRY(verify_sums(fit));
     if (fit->ledger.device)

@@ -8,6 +8,7 @@
 #include "algo/kmeans/prepare.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "guard/guard.h"
 #include "ops/lloyd/lloyd.h"
 #include <string.h>
 
@@ -16,6 +17,7 @@ hf_status hf_iteration_check_counts(const struct hf_fit_problem *problem,
     const struct hf_lloyd_tally tally = hf_lloyd_tally(centers->sums.count, problem->k);
     if (!hf_counts_are_wrong(&tally, problem->n))
         return HF_OK;
+    hf_guard_found(problem->ctx, HF_FAULT_COUNTS, -1, -1);
     return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "iteration %d: the clusters hold %lld rows%s, not %lld: %s", iteration,
                        (long long)tally.rows, tally.negative > 0 ? ", some less than none" : "",
@@ -36,6 +38,7 @@ static hf_status check_inertia(const struct hf_fit *fit, const struct hf_restart
     }
     if (!hf_inertia_rose(&laws, &before, inertia))
         return HF_OK;
+    hf_guard_found(problem->ctx, HF_FAULT_INERTIA, -1, -1);
     return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
                        "iteration %d: the inertia rose from %.17g to %.17g, beyond rounding: %s",
                        run->iteration + 1, hf_inertia_given(&fit->weights, before.inertia),

@@ -80,13 +80,13 @@ hf_status hf_labels_outside(const struct hf_fit_problem *problem, int64_t row) {
 
 static hf_status verdict(const struct hf_fit_problem *problem, int64_t first, int64_t count,
                          bool wrong) {
-    return wrong
-               ? hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
-                             "a label of rows %lld to %lld lies outside 0..%lld: the machine or a "
-                             "kernel computes wrongly",
-                             (long long)first, (long long)(first + count - 1),
-                             (long long)problem->k - 1)
-               : HF_OK;
+    if (!wrong)
+        return HF_OK;
+    hf_guard_found(problem->ctx, HF_FAULT_RANGE, -1, -1);
+    return hf_ctx_fail(problem->ctx, HF_E_CORRUPT,
+                       "a label of rows %lld to %lld lies outside 0..%lld: the machine or a kernel "
+                       "computes wrongly",
+                       (long long)first, (long long)(first + count - 1), (long long)problem->k - 1);
 }
 
 hf_status hf_labels_check(const struct hf_fit_problem *problem, const struct hf_labels *labels,

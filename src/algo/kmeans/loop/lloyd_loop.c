@@ -17,6 +17,8 @@
 #include "algo/kmeans/guard/device_ledger.h"
 #include "algo/kmeans/guard/device_twice.h"
 #include "algo/kmeans/guard/ledger.h"
+#include "algo/kmeans/mend/mend.h"
+#include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/light.h"
 #include "algo/kmeans/loop/mirror.h"
 #include "algo/kmeans/guard/protect.h"
@@ -180,61 +182,106 @@ static hf_status confirm_first(struct hf_fit *fit, struct hf_mirror *mirror) {
                        (long long)p.stats.changed, hf_suspects(&fit->problem));
 }
 
-/* One iteration: labels, sums, inertia, new centroids. */
-static hf_status iterate(struct hf_fit *fit, struct hf_restart *run, struct hf_mirror *mirror) {
-    const double begin = hf_now_s();
+struct iteration {
+    struct hf_fit *fit;
+    struct hf_restart *run;
+    struct hf_mirror *mirror;
+    double begin;
+    bool sound;   /* labels were found by what was kept */
+    bool by_hand; /* rows have got other labels than the nearest, or may have */
     struct hf_assign_stats stats;
-    hf_kmeans_iteration it = {0};
-    const void *used = fit->centers.current;
-    HF_TRY(hf_device_twice_end(fit, run));
+};
+
+/* Labels and sums. */
+static hf_status relabel(struct iteration *i) {
+    struct hf_fit *fit = i->fit;
+    i->begin = hf_now_s();
+    i->sound = i->by_hand = false;
+    i->stats = (struct hf_assign_stats){0};
+    fit->ledger.changed = -1;
+    HF_TRY(hf_device_twice_end(fit, i->run));
     HF_TRY(hf_device_ledger_check_bounds(fit));
-    HF_TRY(assign_all(fit, mirror, run->iteration, &stats));
+    HF_TRY(hf_past_check_due(fit));
+    const hf_status status = assign_all(fit, i->mirror, i->run->iteration, &i->stats);
+    i->sound = fit->ledger.block && hf_mend_sound(fit);
+    HF_TRY(status);
     HF_TRY(hf_verify(fit->problem.ctx));
-    HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, run->iteration + 1));
-    HF_TRY(hf_ledger_book(fit, stats.changed));
+    HF_TRY(hf_iteration_check_counts(&fit->problem, &fit->centers, i->run->iteration + 1));
+    HF_TRY(hf_ledger_book(fit, i->stats.changed));
     HF_TRY(hf_ledger_check_old(fit));
-    if (run->iteration == 0)
-        HF_TRY(confirm_first(fit, mirror));
+    return i->run->iteration == 0 ? confirm_first(fit, i->mirror) : HF_OK;
+}
+
+/* Inertia and new centroids. */
+static hf_status move_on(struct iteration *i) {
+    struct hf_fit *fit = i->fit;
+    hf_kmeans_iteration it = {.changed = i->stats.changed,
+                              .rows_skipped = i->stats.skipped,
+                              .rows_partial = i->stats.partial,
+                              .rows_rechecked = i->stats.rechecked,
+                              .rows_float64 = i->stats.float64};
+    const void *used = fit->centers.current;
     const bool light = hf_light_mark(fit);
     if (light) {
         HF_TRY(fetch_labels(&fit->problem, &fit->labels));
         hf_light_weigh(fit);
     }
     const bool stepped =
-        stats.changed > 0 && !light && !has_empty(&fit->problem, &fit->centers, &fit->light);
+        it.changed > 0 && !light && !has_empty(&fit->problem, &fit->centers, &fit->light);
     if (stepped)
         HF_TRY(hf_centers_step(fit, &it.shift, &it.inertia));
     else
         HF_TRY(hf_centers_inertia(fit, &it.inertia));
-    it.changed = stats.changed;
-    it.rows_skipped = stats.skipped;
-    it.rows_partial = stats.partial;
-    it.rows_rechecked = stats.rechecked;
-    it.rows_float64 = stats.float64;
     if (!stepped && it.changed > 0 && fit->problem.opts.empty != HF_EMPTY_KEEP)
         HF_TRY(
             fetch_labels(&fit->problem, &fit->labels)); /* rows are looked at in their clusters */
     if (!stepped)                                       /* what is done next goes by the sums */
         HF_TRY(hf_ledger_compare(fit));
-    HF_TRY(hf_iteration_conclude(fit, run, &it, stepped));
+    i->by_hand = !stepped;
+    HF_TRY(hf_iteration_conclude(fit, i->run, &it, stepped));
     HF_TRY(hf_ledger_compare(fit));
     HF_TRY(hf_ledger_check_used(fit, used));
-    HF_TRY(hf_iteration_record(&fit->problem, run, begin, &it));
+    HF_TRY(hf_iteration_record(&fit->problem, i->run, i->begin, &it));
     fit->work.labelled =
         it.changed > 0 && (it.empty == 0 || fit->problem.opts.empty == HF_EMPTY_KEEP);
     hf_ledger_keep_step(fit, used);
+    hf_past_keep(fit, i->run->iteration, false);
+    fit->ledger.changed = -1;
     return HF_OK;
 }
 
-struct iteration {
-    struct hf_fit *fit;
-    struct hf_restart *run;
-    struct hf_mirror *mirror;
-};
-
+/* One iteration: labels, sums, inertia, new centroids. */
 static hf_status run_iteration(void *user) {
-    const struct iteration *i = user;
-    return iterate(i->fit, i->run, i->mirror);
+    struct iteration *i = user;
+    HF_TRY(relabel(i));
+    return move_on(i);
+}
+
+/* Labels of all rows once more, in place, whatever they are. */
+static hf_status relabel_all(struct iteration *i) {
+    struct hf_fit *fit = i->fit;
+    const bool labelled = fit->work.labelled;
+    fit->work.labelled = false;
+    fit->work.again = true;
+    const hf_status status = assign_all(fit, NULL, 0, &i->stats);
+    fit->work.again = false;
+    fit->work.labelled = labelled;
+    i->sound = hf_mend_sound(fit);
+    HF_TRY(status);
+    return hf_verify(fit->problem.ctx);
+}
+
+/* What a check found wrong in the iteration, and what follows from it. */
+static hf_status mend_iteration(void *user) {
+    struct iteration *i = user;
+    struct hf_mend mend = {.sound = i->sound, .first = i->run->iteration == 0};
+    if (i->by_hand)
+        return HF_E_CORRUPT;
+    HF_TRY(hf_mend_begin(i->fit, &mend));
+    if (mend.all)
+        HF_TRY(relabel_all(i));
+    HF_TRY(hf_mend_clusters(i->fit, &mend, &i->stats.changed));
+    return move_on(i);
 }
 
 static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
@@ -243,8 +290,9 @@ static hf_status iterate_once(struct hf_fit *fit, struct hf_restart *run,
         HF_TRY(hf_mirror_begin(fit, mirror));
         HF_TRY(hf_device_cache_panels(fit));
     }
-    struct iteration i = {fit, run, mirror};
+    struct iteration i = {.fit = fit, .run = run, .mirror = mirror};
     const struct hf_protected work = {.run = run_iteration,
+                                      .mend = mend_iteration,
                                       .user = &i,
                                       .stop = run->stop,
                                       .clear = hf_lloyd_clear,
@@ -302,6 +350,7 @@ static hf_status loop(struct hf_fit *fit, struct hf_restart *run, const struct h
         fit->refill.relocated_count = 0;
     }
     hf_ledger_keep_state(fit);
+    hf_past_keep(fit, run->iteration, true);
     bool serves = run->iteration < o->max_iter && hf_device_loop_serves(fit, run);
     while (run->stop == HF_STOP_NONE) {
         if (run->iteration >= o->max_iter) {
