@@ -137,6 +137,62 @@ static void faults_of_one_launch_are_corrected(void **state) {
     }
 }
 
+static double distance(const hf_kmeans_result *r, const double *row, int64_t j) {
+    const float *c = r->centroids.data;
+    double sum = 0;
+    for (int64_t f = 0; f < r->d; f++)
+        sum += (row[f] - (double)c[j * r->d + f]) * (row[f] - (double)c[j * r->d + f]);
+    return sum;
+}
+
+/* A row that gets another label in the last assignment, and a cluster that is neither, but nearer
+ * than the one that it leaves; -1: there is none. */
+static int64_t find_late(const hf_kmeans_result *before, const hf_kmeans_result *last,
+                         const double *values, int64_t *cluster) {
+    for (int64_t i = 0; i < last->n; i++) {
+        const double *row = values + i * last->d;
+        const double old = distance(last, row, before->labels[i]);
+        for (int64_t j = 0; before->labels[i] != last->labels[i] && j < last->k; j++)
+            if (j != last->labels[i] && distance(last, row, j) < old) {
+                *cluster = j;
+                return i;
+            }
+    }
+    return -1;
+}
+
+/* Between the assignment that finds the last labels and the inertia of these: the number of labels
+ * that change tells nothing of it, and the row is nearer to the wrong centroid than it was. */
+static void last_labels_are_confirmed(void **state) {
+    (void)state;
+    double *values = NULL;
+    struct problem p = make_rows(HF_F32, &values);
+    hf_kmeans_result before = {0};
+    hf_kmeans_result last = {0};
+    hf_kmeans_opts few = options;
+    few.max_iter = 2;
+    FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &few, &last));
+    few.max_iter = 1;
+    FIT_OK(gpu, hf_kmeans_fit(gpu, &p.x, &few, &before));
+    int64_t cluster = -1;
+    const int64_t row = find_late(&before, &last, values, &cluster);
+    assert_true(row >= 0);
+    char line[120];
+    few.max_iter = 2;
+    snprintf(line, sizeof line,
+             "op=inertia where=labels iteration=1 word=%lld value=%lld do=replace", (long long)row,
+             (long long)cluster);
+    corrects(&p.x, &few, line, true);
+    snprintf(line, sizeof line,
+             "op=assign where=labels iteration=1 word=%lld value=%lld when=after do=replace",
+             (long long)row, (long long)cluster);
+    corrects(&p.x, &few, line, true);
+    hf_kmeans_result_clear(&before);
+    hf_kmeans_result_clear(&last);
+    problem_free(&p);
+    free(values);
+}
+
 /* In the iteration that the host ends, of a fit that one launch makes otherwise, and after it. */
 static const char *const empty_lines[] = {
     "op=means where=counts iteration=1 word=11 value=0x0 when=after do=replace",
@@ -364,6 +420,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(tiles_are_quiet),
                                        cmocka_unit_test(struck_tiles_are_mended),
                                        cmocka_unit_test(faults_are_corrected),
+                                       cmocka_unit_test(last_labels_are_confirmed),
                                        cmocka_unit_test(faults_of_one_launch_are_corrected),
                                        cmocka_unit_test(empty_clusters_are_covered),
                                        cmocka_unit_test(calls_happen_once),

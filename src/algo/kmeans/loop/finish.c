@@ -27,7 +27,7 @@ struct finish {
     bool joint; /* the calls for a panel share what they bring to the device */
     int32_t *labels;
     struct hf_assign_bounds *bounds;
-    bool again; /* labels, once more: none may change */
+    bool again; /* labels, once more: none may change, at once where rows pass by, else last */
     struct hf_assign_stats stats;
     struct hf_assign_stats second_stats;
     hf_wide sum;
@@ -70,7 +70,7 @@ static hf_status assign_rows(struct finish *f, const hf_array *panel, int64_t fi
     HF_TRY(call(f, HF_OP_ASSIGN, &args));
     hf_note_kernel(&fit->problem, HF_OP_ASSIGN, fit->outcome.kernel_assign);
     args.stats = &f->second_stats;
-    if (f->again)
+    if (f->again && fit->data.rows.reader)
         HF_TRY(call(f, HF_OP_ASSIGN, &args));
     if (!f->moves || fit->work.fused)
         return HF_OK;
@@ -159,6 +159,17 @@ static hf_status finish_rows(struct finish *f, const hf_array *panel, int64_t fi
             HF_TRY(add_rows(f, &some, first + at, added + at));
     }
     return fit->ledger.device ? hf_ledger_panel(f->fit, panel, first) : HF_OK;
+}
+
+/* The last labels once more, behind all that was made of them: one that changed since they were
+ * found becomes another one. Those that are booked are compared with the result. */
+static hf_status confirm_rows(void *job, const hf_array *panel, int64_t first) {
+    struct finish *f = job;
+    struct hf_assign_bounds own;
+    struct hf_assign_args args =
+        hf_lloyd_args(f->fit, panel, first, f->bounds, &own, &f->second_stats);
+    args.labels = f->labels + first;
+    return hf_assign(f->fit->problem.ctx, &args);
 }
 
 bool hf_finish_confirms(const struct hf_fit *fit) {
@@ -324,6 +335,8 @@ hf_status hf_finish(struct hf_fit *fit, enum hf_finish_labels labels, bool verif
     }
     HF_TRY(hf_verify(fit->problem.ctx));
     HF_TRY(f.moves ? check_moves(&f) : fit->ledger.device ? check_book(&f) : count_sizes(&f));
+    if (f.again && !fit->data.rows.reader)
+        HF_TRY(hf_panels_each(&fit->data.rows, fit->data.panel_rows, confirm_rows, &f));
     HF_TRY(check_confirmed(&f, labels));
     HF_TRY(check_inertia(&f));
     *inertia = hf_wide_value(&f.sum);
