@@ -403,6 +403,48 @@ static void a_worker_that_always_errs_is_left_out(void **state) {
         printf("no worker was left out: one of two had all rows\n");
 }
 
+/* What is found in an iteration is put right where it stands: none is made again, and counts of
+ * labels that changed, by which a fit stops, are those of the fit without the fault. */
+static void iterations_go_on(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "op=assign where=sums iteration=3 word=40 mask=0x100 do=flip",
+        "op=assign where=sums iteration=3 do=stale",
+        "op=assign where=counts iteration=3 word=2 mask=0x1 when=after do=flip",
+        "op=assign where=counters iteration=3 word=0 mask=0x1 when=after do=flip",
+        "op=assign where=labels iteration=3 word=77 mask=0x1 do=flip",
+        "op=assign where=labels iteration=3 word=77 mask=0x1 when=after do=flip",
+        "op=assign where=labels iteration=3 word=77 mask=0x40000000 when=after do=flip",
+        "op=assign where=labels iteration=3 do=stale",
+        "op=assign where=centroids iteration=3 word=5 mask=0x400000 do=flip",
+        "op=assign where=centroids iteration=3 word=5 mask=0x400000 when=after do=flip",
+        "op=assign where=shift iteration=3 word=5 mask=0x10000000000000 do=flip",
+        "op=means where=counts iteration=3 word=2 mask=0x1 when=after do=flip",
+    };
+    const hf_array x = make_rows();
+    hf_context *ctx = open_context(1, 0);
+    hf_kmeans_opts opts = fit_opts;
+    hf_kmeans_result plain = {0};
+    opts.guard = HF_GUARD_CORRECT;
+    assert_int_equal(hf_kmeans_fit(ctx, &x, &opts, &plain), HF_OK);
+    assert_true(plain.iterations > 3);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        hf_kmeans_result r = {0};
+        if (struck_by(ctx, lines[i], &opts, &r).altered == 0)
+            fail_msg("\"%s\": altered nothing", lines[i]);
+        expect_same(&plain, &r);
+        assert_int_equal(r.iterations, plain.iterations);
+        for (int it = 0; it < r.iterations; it++)
+            assert_int_equal(r.history[it].changed, plain.history[it].changed);
+        if (r.faults.repaired == 0 || r.faults.rolled_back > 0)
+            fail_msg("\"%s\": %d repaired, %d iterations made again", lines[i],
+                     (int)r.faults.repaired, (int)r.faults.rolled_back);
+        hf_kmeans_result_clear(&r);
+    }
+    hf_kmeans_result_clear(&plain);
+    hf_context_destroy(ctx);
+}
+
 /* Rows that refill an empty cluster are looked for in their clusters: a label that is none is told,
  * and addresses nothing. */
 static void wild_labels_refill_nothing(void **state) {
@@ -459,6 +501,7 @@ int main(void) {
         cmocka_unit_test(a_permanent_fault_stays),
         cmocka_unit_test(protection_repairs_and_judges),
         cmocka_unit_test(a_worker_that_always_errs_is_left_out),
+        cmocka_unit_test(iterations_go_on),
         cmocka_unit_test(wild_labels_refill_nothing),
         cmocka_unit_test(places_are_listed),
     };
