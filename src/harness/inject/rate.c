@@ -59,8 +59,10 @@ static bool next_fault(int op, struct hf_fault_site *site) {
 static bool rate_plant(int op, int64_t call) {
     struct hf_fault_site site;
     const double now = hf_now_s();
-    for (; now >= stream.due; stream.due += stream.interval)
+    while (now >= stream.due) {
         stream.pending[stream.op]++;
+        stream.due += stream.interval;
+    }
     stream.lasted[stream.op] = now - stream.called;
     stream.op = op;
     stream.called = now;
