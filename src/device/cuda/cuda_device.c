@@ -275,8 +275,11 @@ static hf_status finish_copy(struct hf_cuda *cuda, const void *dst, const void *
 }
 
 static hf_status cuda_sync(void *stream) {
-    struct hf_cuda *cuda = stream;
-    return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "the device");
+    struct hf_cuda_own *own = stream;
+    const bool seen = own->seen;
+    own->seen = false;
+    return seen ? HF_OK
+                : hf_cuda_check(&own->cuda, cudaStreamSynchronize(own->cuda.stream), "the device");
 }
 
 /* By the slab, between the host and the device; *done: that is where they lie, and it was wide

@@ -17,6 +17,7 @@ struct hf_cuda_own {
     /* Small arguments pass through a slab: locked host memory and as much of the device's. */
     char *slab_host, *slab_device;
     size_t slab_used;
+    bool seen;                    /* nothing is under way: see hf_cuda_seen() */
     uint32_t *found;              /* locked memory behind the slab, for inspect.cu, */
     uint32_t *told;               /* and of the guard slot, */
     struct hf_slot *slot;         /* which lies behind the slab's twin */

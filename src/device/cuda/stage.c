@@ -156,6 +156,12 @@ void *hf_stage_direct(struct hf_stage *stage, void *p, size_t bytes) {
     return slab;
 }
 
+void *hf_stage_locked(struct hf_stage *stage, size_t bytes) {
+    if (own_of(stage)->joint != NULL || stage->status != HF_OK)
+        return NULL;
+    return hf_cuda_take_slab(own_of(stage), bytes);
+}
+
 void *hf_stage_inout(struct hf_stage *stage, void *p, size_t bytes) {
     return view(stage, p, bytes, true, true);
 }

@@ -2,10 +2,15 @@
  * What every CUDA file needs of a context's stream: its device made current, its memory, and its
  * errors in words. */
 #include "device/cuda/own.h"
+#include "device/cuda/stage_direct.h"
 
 #include <stdio.h>
 
+void hf_cuda_seen(struct hf_cuda *cuda) { ((struct hf_cuda_own *)(void *)cuda)->seen = true; }
+
+/* All that is queued is asked about here. */
 hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *what) {
+    ((struct hf_cuda_own *)(void *)cuda)->seen = false;
     if (error == cudaSuccess)
         return HF_OK;
     (void)cudaGetLastError(); /* forget it, unless it is sticky */

@@ -11,6 +11,8 @@
 
 #define LAUNCH_TILES ((int64_t)1 << 30) /* most of one launch */
 #define FEW_TILES 512 /* so many write their entries into memory of the host, which adds them up */
+#define LOOKS 1024    /* of the host at entries, until it asks the driver, too; some 10 us */
+#define MOST_LOOKS (1 << 20)
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -193,36 +195,74 @@ static hf_status launch_all(const struct hf_call *call, struct gemm_job *job,
     return HF_OK;
 }
 
-/* Where signatures go. few: room for the entries of FEW_TILES. */
-static void stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
+/* Where signatures go; true: entries into locked memory. few: room for FEW_TILES if there is none.
+ */
+static bool stage_signatures(struct hf_stage *stage, const hf_gemm_args *args,
                              const struct gemm_launch *how, struct gemm_entry *few,
                              struct gemm_job *job) {
     hf_gemm_signatures *const s = args->signatures;
     if (s == NULL)
-        return;
+        return false;
     const size_t tiles = (size_t)entries_of(args, how, stage->cuda->sms);
     job->by_block = by_block(args, how);
     if (tiles <= FEW_TILES) {
+        job->entries = (struct gemm_entry *)hf_stage_locked(stage, tiles * sizeof *few);
+        if (job->entries != NULL)
+            return true;
         memset(few, 0, tiles * sizeof *few);
-        job->entries = (struct gemm_entry *)hf_stage_direct(stage, few, tiles * sizeof *few);
-        return;
+        job->entries = (struct gemm_entry *)hf_stage_inout(stage, few, tiles * sizeof *few);
+        return false;
     }
     job->sums = (uint64_t *)hf_stage_direct(stage, &s->a, 5 * sizeof(uint64_t));
     if (s->tile != NULL)
         job->told = (hf_gemm_tile *)hf_stage_out(stage, s->tile, tiles * sizeof *s->tile);
+    return false;
+}
+
+/* Has the host got the whole entry? Its parts come in any order. */
+static bool is_sealed(const struct gemm_entry *entry, uint64_t stamp) {
+    const uint64_t seal = __atomic_load_n(&entry->seal, __ATOMIC_ACQUIRE);
+    return seal == gemm_seal(*entry, stamp);
+}
+
+static bool is_busy(const struct hf_cuda *cuda) {
+    const cudaError_t now = cudaStreamQuery(cuda->stream);
+    (void)cudaGetLastError(); /* "not ready" is no failure of what comes next */
+    return now == cudaErrorNotReady;
+}
+
+/* The device writes entries when their tiles are in its memory: whoever has all of them need not
+ * wait for the end of the kernel, which takes some us more. False: the kernel ended before, or is
+ * not to be waited for in this way any more. */
+static bool see_entries(const struct hf_cuda *cuda, const struct gemm_job *job, int64_t entries) {
+    int64_t looks = 0;
+    for (int64_t i = 0; i < entries; i++)
+        while (!is_sealed(&job->entries[i], job->stamp))
+            if (++looks % LOOKS == 0 && (looks == MOST_LOOKS || !is_busy(cuda)))
+                return false;
+    return true;
+}
+
+/* Until entries in locked memory are all that they will be. With L a word about a fault may still
+ * be on its way when its entry is there. */
+static hf_status wait_entries(struct hf_cuda *cuda, const struct gemm_job *job, int64_t entries) {
+    if (job->release || !see_entries(cuda, job, entries))
+        return hf_cuda_check(cuda, cudaStreamSynchronize(cuda->stream), "gemm");
+    hf_cuda_seen(cuda);
+    return HF_OK;
 }
 
 static void tell_tile(const struct gemm_job *job, int64_t i, const struct gemm_entry *e,
                       hf_gemm_signatures *s) {
     const struct gemm_place at = gemm_place_of(*job, i);
-    const bool done = e->stamp == job->stamp;
+    const bool done = is_sealed(e, job->stamp);
     s->tile[(at.batch * job->tiles_m + at.row) * job->tiles_n + at.col] = {
         done ? e->c : 0,
         at.batch,
         (int64_t)at.row * job->tile_rows,
         (int64_t)at.col * job->tile_cols,
         done ? e->unit : -1,
-        e->changed == job->stamp,
+        e->changed[0] == job->stamp,
         done ? e->a : 0,
         done ? e->b : 0};
 }
@@ -233,7 +273,7 @@ static void add_entries(const struct gemm_job *job, const struct gemm_entry *few
     s->a = s->b = s->c = 0;
     s->panels = s->tiles = 0;
     for (int64_t i = 0; i < entries; i++) {
-        if (few[i].stamp == job->stamp) {
+        if (is_sealed(&few[i], job->stamp)) {
             s->a += few[i].a;
             s->b += few[i].b;
             s->c += few[i].c;
@@ -257,7 +297,7 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     hf_stage_begin(&stage, call->stream);
     stage_sides(&stage, args, &job);
     stage_c(&stage, args, &job);
-    stage_signatures(&stage, args, how, few, &job);
+    const bool locked = stage_signatures(&stage, args, how, few, &job);
     if (!hf_stage_ready(&stage))
         return hf_stage_end(&stage, HF_OK);
     job.m = args->m;
@@ -269,8 +309,12 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     job.beta = args->beta;
     set_signatures(call, how, &job);
     HF_TRY(hf_stage_end(&stage, launch_all(call, &job, how)));
-    if (job.entries != NULL && job.sums == NULL)
-        add_entries(&job, few, entries_of(args, how, stage.cuda->sms), args->signatures);
+    if (job.entries == NULL || job.sums != NULL)
+        return HF_OK;
+    const int64_t entries = entries_of(args, how, stage.cuda->sms);
+    if (locked)
+        HF_TRY(wait_entries(stage.cuda, &job, entries));
+    add_entries(&job, locked ? job.entries : few, entries, args->signatures);
     return HF_OK;
 }
 

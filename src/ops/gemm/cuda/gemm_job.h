@@ -21,11 +21,11 @@ struct gemm_side {
 };
 
 /* What the block of a tile, or of some tiles, signed: sums modulo 2^64 of what its threads did. An
- * entry without the stamp of its call is of a tile that nobody computed. */
+ * entry without its seal is of a tile that nobody computed, or has not reached the host whole. */
 struct gemm_entry {
-    uint64_t a, b, c, stamp;
-    int32_t panels, tiles, unit;
-    uint64_t changed; /* the stamp: with L, a stage of it changed before it was used */
+    uint64_t a, b, c, seal;
+    int32_t panels, tiles, unit, unused;
+    uint64_t changed[2]; /* the stamp: with L, a stage of it changed before it was used */
 };
 
 struct gemm_job {
@@ -39,7 +39,8 @@ struct gemm_job {
     hf_dtype dtype_c;
     bool c_wide; /* 16 bytes of C from a multiple of 16 on may be written at once */
     /* Signatures; entries NULL: none. */
-    struct gemm_entry *entries; /* [tiles], or [blocks] */
+    struct gemm_entry *entries; /* [tiles], or [blocks]; locked memory of the host, or of the
+                                   device if sums is not NULL */
     bool by_block;              /* the latter: one for all tiles of a block */
     unsigned *done;             /* tiles so far; 0 before the launch */
     uint64_t *sums;             /* five numbers as in hf_gemm_signatures, by the last block; NULL:

@@ -31,6 +31,13 @@ static __device__ inline uint64_t gemm_mixed(uint64_t x, uint64_t place) {
     return x ^ x >> 31;
 }
 
+/* Of an entry of the call with this stamp: each of its parts changes it. */
+static __host__ __device__ inline uint64_t gemm_seal(const struct gemm_entry &e, uint64_t stamp) {
+    const uint64_t by = 0x9e3779b97f4a7c15u;
+    const uint64_t counts = (uint64_t)(uint32_t)e.tiles << 32 | (uint32_t)e.panels;
+    return ((((stamp * by + e.a) * by + e.b) * by + e.c) * by + counts) * by + (uint32_t)e.unit;
+}
+
 /* What a block signs of a tile. The checksums of a thread's words wait in shared memory, or they
  * would take registers from the products: of A, of B, and of the stage that is at work. */
 struct gemm_signer {
@@ -139,7 +146,7 @@ static __device__ __forceinline__ void gemm_staged(const struct gemm_turns &turn
 static __device__ inline void gemm_tell_changed(const struct gemm_job &job, int64_t tile,
                                                 int64_t row, int64_t col) {
     struct hf_finding finding;
-    job.entries[tile].changed = job.stamp;
+    job.entries[tile].changed[0] = job.stamp;
     finding.fault = HF_FAULT_CHECK;
     finding.kernel = job.kernel;
     finding.unit = hf_slot_unit();
@@ -233,9 +240,31 @@ static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_
     for (int i = 0; i < N && threadIdx.x % 32 == 0; i++)
         shared[threadIdx.x / 32 * N + i] = v[i];
     gemm_bar<BAR>();
-    for (int i = 0; i < N && threadIdx.x == 0; i++)
-        for (int w = 1; w < GEMM_WARPS; w++)
-            v[i] += shared[w * N + i];
+    if (threadIdx.x >= 32)
+        return;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        v[i] = threadIdx.x < GEMM_WARPS ? shared[threadIdx.x * N + i] : 0;
+#pragma unroll
+    for (int step = GEMM_WARPS / 2; step > 0; step /= 2)
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
+}
+
+/* By one thread, when the tiles are stored and their threads have met: the host takes a sealed
+ * entry for the end of them. */
+static __device__ __forceinline__ void gemm_write_entry(const struct gemm_job &job, int64_t at,
+                                                        const uint64_t (&sum)[3], int32_t panels,
+                                                        int32_t tiles) {
+    struct gemm_entry e = {sum[0], sum[1], sum[2], 0, panels, tiles, hf_slot_unit(), 0, {}};
+    ulonglong2 *const to = (ulonglong2 *)(job.entries + at);
+    e.seal = gemm_seal(e, job.stamp);
+    if (job.sums == NULL)
+        __threadfence_system();
+    to[0] = make_ulonglong2(e.a, e.b);
+    to[1] = make_ulonglong2(e.c, e.seal);
+    *(int4 *)(to + 2) = make_int4(e.panels, e.tiles, e.unit, 0);
 }
 
 /* Of a tile. */
@@ -255,41 +284,35 @@ static __device__ __forceinline__ int32_t gemm_shares(int stages, int number, in
     return number < stages ? (int32_t)((unsigned)(stages - 1 - number) / (unsigned)tiles + 1) : 0;
 }
 
-/* sums: of a thread's sums. All threads that multiply. */
+/* sums: of a thread's sums. All threads that multiply, when they have stored the tile. */
 template <int BAR>
 static __device__ inline void
 gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                 const struct gemm_sign *sums, const struct gemm_place &place, int64_t tile,
                 uint64_t *shared) {
-    struct gemm_entry *const entry = job.entries + tile;
     const uint64_t key = gemm_key(place);
     const struct gemm_sign a = gemm_take(s, GEMM_KEPT_A), b = gemm_take(s, GEMM_KEPT_B);
     uint64_t sum[3] = {gemm_placed(a, job.checksum, key, threadIdx.x),
                        gemm_placed(b, job.checksum, key, threadIdx.x),
                        gemm_placed(*sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<BAR>(sum, shared);
-    if (threadIdx.x != 0)
-        return;
-    entry->a = sum[0];
-    entry->b = sum[1];
-    entry->c = sum[2];
-    entry->panels = gemm_shares(s->stages, place.col, job.tiles_n) +
-                    gemm_shares(s->stages, place.row, job.tiles_m);
-    entry->tiles = 1;
-    entry->unit = hf_slot_unit();
-    entry->stamp = job.stamp;
+    if (threadIdx.x == 0)
+        gemm_write_entry(job, tile, sum,
+                         gemm_shares(s->stages, place.col, job.tiles_n) +
+                             gemm_shares(s->stages, place.row, job.tiles_m),
+                         1);
 }
 
 static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const struct gemm_entry &e,
                                              const struct gemm_place &place) {
-    const bool done = e.stamp == job.stamp;
+    const bool done = e.seal == gemm_seal(e, job.stamp);
     job.told[(place.batch * job.tiles_m + place.row) * job.tiles_n + place.col] = {
         done ? e.c : 0,
         place.batch,
         (int64_t)place.row * job.tile_rows,
         (int64_t)place.col * job.tile_cols,
         done ? e.unit : -1,
-        e.changed == job.stamp,
+        e.changed[0] == job.stamp,
         done ? e.a : 0,
         done ? e.b : 0};
 }
@@ -317,16 +340,17 @@ static __device__ __noinline__ void gemm_finish(const struct gemm_job &job, unsi
         e.a = __ldcg(&at->a);
         e.b = __ldcg(&at->b);
         e.c = __ldcg(&at->c);
-        e.stamp = __ldcg(&at->stamp);
+        e.seal = __ldcg(&at->seal);
         e.panels = __ldcg(&at->panels);
+        e.tiles = __ldcg(&at->tiles);
         e.unit = __ldcg(&at->unit);
-        e.changed = __ldcg(&at->changed);
+        e.changed[0] = __ldcg(&at->changed[0]);
         const uint64_t v[GEMM_SUMS] = {e.a, e.b, e.c, (uint64_t)e.panels, 1};
 #pragma unroll
         for (int j = 0; j < GEMM_SUMS; j++)
             sum[j] += v[j];
         const struct gemm_place place = gemm_place_of(job, i);
-        if (e.stamp != job.stamp)
+        if (e.seal != gemm_seal(e, job.stamp))
             gemm_tell_changed(job, i, place.row, place.col);
         if (job.told != NULL)
             gemm_tell_tile(job, e, place);

@@ -334,13 +334,12 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         if (MODE == GEMM_SIGNED && stage == next + 1) /* it lies there until the next one is done */
             sign_stage(next);
     } while (MODE == GEMM_SIGNED && stage < count);
+    struct gemm_sign sums;
     if (SIGNED) {
-        struct gemm_sign sums;
         if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             dmma_plant_sum(job, place, sum);
         __syncthreads(); /* for the table where there is no stage */
         dmma_sign_sums(job, signer, &sums, sum);
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
     }
 #pragma unroll
     for (int i = 0; i < 32; i++) {
@@ -349,8 +348,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         gemm_store<double, 2>(job, place.batch, row + dmma_row(i / 16) + i % 2 * 8,
                               col + dmma_col(i / 2 % 8), v);
     }
-    if (SIGNED)
+    if (SIGNED) {
+        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
+    }
 }
 
 template <bool ALONG_A, bool ALONG_B, enum gemm_mode MODE>

@@ -450,16 +450,8 @@ static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
 static __device__ __forceinline__ void wg_sign_entry(const struct gemm_job &job, int64_t at,
                                                      struct wg_signed *all, char *shared) {
     gemm_block_sums<WG_BAR>(all->sum, (uint64_t *)(shared + WG_SUMS));
-    if (threadIdx.x == 0) {
-        struct gemm_entry *const entry = job.entries + at;
-        entry->a = all->sum[0];
-        entry->b = all->sum[1];
-        entry->c = all->sum[2];
-        entry->panels = all->panels;
-        entry->tiles = all->tiles;
-        entry->unit = hf_slot_unit();
-        entry->stamp = job.stamp;
-    }
+    if (threadIdx.x == 0)
+        gemm_write_entry(job, at, all->sum, all->panels, all->tiles);
     *all = {};
 }
 
