@@ -332,6 +332,40 @@ static void signatures_see_every_part(void **state) {
             check_signatures(all_types[t], checksums[c]);
 }
 
+/* The host may have all signatures while the kernel is still coming to its end: C is complete then,
+ * for another stream too. */
+static void signed_products_are_complete(void **state) {
+    (void)state;
+    const struct hf_device *device = gpu->device;
+    const hf_context_opts opts = {.device = "cuda"};
+    const struct shape s = {320, 320, 320};
+    hf_context *other = NULL;
+    char *mem = device->alloc(gpu->stream, 3 * (size_t)MOST);
+    assert_non_null(mem);
+    assert_int_equal(hf_context_create(&other, &opts), HF_OK);
+    for (size_t t = 0; t < TYPES; t++) {
+        hf_gemm_signatures sign = {.checksum = "fletcher"};
+        hf_gemm_args args = make(all_types[t], s, 0, 0);
+        const size_t bytes = (size_t)(s.m * args.ldc) * hf_dtype_bytes(args.dtype_c);
+        args.beta = 0;
+        compute_whole(gpu, &args, "without signatures");
+        assert_int_equal(device->copy(gpu->stream, mem, a_mem, 2 * (size_t)MOST), HF_OK);
+        hf_gemm_args there = args;
+        there.a = mem;
+        there.b = mem + MOST;
+        there.c = mem + 2 * (size_t)MOST;
+        there.signatures = &sign;
+        for (int i = 0; i < 50; i++) {
+            assert_int_equal(device->fill(gpu->stream, there.c, 0xff, bytes), HF_OK);
+            compute(gpu, &there, "signed");
+            assert_int_equal(device->copy(other->stream, part, there.c, bytes), HF_OK);
+            expect_same(&args, part, whole, "seen by another stream");
+        }
+    }
+    hf_context_destroy(other);
+    device->release(gpu->stream, mem);
+}
+
 /* A guarded product of matrices on the device; c: where its elements come to lie here. */
 static hf_gemm_faults guarded(const hf_gemm_args *args, char *mem, void *c, const char *what) {
     hf_gemm_faults faults = {.lines = -1};
@@ -405,6 +439,7 @@ int main(void) {
         cmocka_unit_test(tensor_cores_as_they_are_described),
         cmocka_unit_test(device_memory),
         cmocka_unit_test(signatures_see_every_part),
+        cmocka_unit_test(signed_products_are_complete),
         cmocka_unit_test(checks_on_the_device),
     };
     const hf_context_opts opts = {.device = "cuda"};
