@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
     }
     gemm_sign_fold(&sums, job.checksum);
     if (SIGNED) {
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, gemm_key(place), (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
     }
 }

@@ -284,20 +284,20 @@ static __device__ __forceinline__ int32_t gemm_shares(int stages, int number, in
     return number < stages ? (int32_t)((unsigned)(stages - 1 - number) / (unsigned)tiles + 1) : 0;
 }
 
-/* sums: of a thread's sums. All threads that multiply, when they have stored the tile. */
+/* sums: of a thread's sums; key: of the tile. All threads that multiply, a block for each tile, when
+ * they have stored it. */
 template <int BAR>
 static __device__ inline void
 gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
-                const struct gemm_sign *sums, const struct gemm_place &place, int64_t tile,
+                const struct gemm_sign *sums, const struct gemm_place &place, uint64_t key,
                 uint64_t *shared) {
-    const uint64_t key = gemm_key(place);
     const struct gemm_sign a = gemm_take(s, GEMM_KEPT_A), b = gemm_take(s, GEMM_KEPT_B);
     uint64_t sum[3] = {gemm_placed(a, job.checksum, key, threadIdx.x),
                        gemm_placed(b, job.checksum, key, threadIdx.x),
                        gemm_placed(*sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<BAR>(sum, shared);
     if (threadIdx.x == 0)
-        gemm_write_entry(job, tile, sum,
+        gemm_write_entry(job, job.first_tile + blockIdx.x, sum,
                          gemm_shares(s->stages, place.col, job.tiles_n) +
                              gemm_shares(s->stages, place.row, job.tiles_m),
                          1);

@@ -44,6 +44,8 @@ template <hf_dtype T_, int R_> struct simt_shape {
     static constexpr int STAGES = STAGED > BLOCKS ? STAGED : BLOCKS; /* bytes of both */
     static constexpr int TOTALS = LINES * LINES * GEMM_THREADS * (int)sizeof(unit);
     static constexpr int SIGN = GEMM_SIGN_BYTES;
+    static constexpr bool ROOM =
+        LINES * LINES * WORDS <= 32; /* sums leave registers to sign with */
 };
 
 /* Unit `p` of a line as it is where there is nothing: products must not change a sum, not even the
@@ -419,6 +421,43 @@ simt_sign_parts(const struct gemm_job &job, const struct simt_part<S> &part_a,
     *gemm_kept(&signer, GEMM_KEPT_NEXT) = next;
 }
 
+/* The same of a kernel that has registers for checksums. */
+struct simt_own {
+    struct gemm_sign a, b;
+    unsigned next_a, next_b;
+};
+
+template <class S>
+static __device__ __forceinline__ void simt_sign_part(const struct gemm_job &job,
+                                                      const struct simt_part<S> &part,
+                                                      struct gemm_sign *sign, const char *signs) {
+    uint32_t w[S::V * S::WORDS];
+#pragma unroll
+    for (int i = 0; i < S::V; i++)
+        simt_words(w + i * S::WORDS, part.v[i]);
+    if (job.checksum == HF_CHECKSUM_FLETCHER)
+        gemm_fletcher(sign, w);
+    else
+        gemm_sign_words(sign, job.checksum,
+                        (const uint32_t *)(signs + GEMM_SUMS_BYTES + GEMM_WARPS * GEMM_KEPT_BYTES),
+                        w);
+}
+
+template <class S>
+static __device__ __forceinline__ void
+simt_sign_own(const struct gemm_job &job, const struct simt_part<S> &part_a,
+              const struct simt_part<S> &part_b, unsigned stage, struct simt_own *own,
+              const char *signs) {
+    if (stage == own->next_a) {
+        simt_sign_part<S>(job, part_a, &own->a, signs);
+        own->next_a += (unsigned)job.tiles_n;
+    }
+    if (stage == own->next_b) {
+        simt_sign_part<S>(job, part_b, &own->b, signs);
+        own->next_b += (unsigned)job.tiles_m;
+    }
+}
+
 /* A stage that is to be released: what its words are before it is used. */
 template <class S>
 static __device__ __noinline__ void simt_staged(const struct gemm_job &job,
@@ -461,19 +500,17 @@ static __device__ __forceinline__ void simt_begin(const struct gemm_job &job,
     struct gemm_signer signer = simt_signer<S>(signs);
     gemm_signer_begin(&signer, signer.kept, signer.table, job.checksum, place);
     *gemm_kept(&signer, GEMM_KEPT_NEXT) = {(uint32_t)place.col, (uint32_t)place.row};
-    if (gemm_is_crc(job.checksum))
-        gemm_crc_fill(signer.table, job.checksum);
 }
 
 template <class S, enum gemm_mode MODE>
-static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
+static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 && MODE == GEMM_PLAIN ? 3 : 2)
     simt_kernel(const __grid_constant__ struct gemm_job job) {
     typedef typename S::unit unit;
     extern __shared__ __align__(16) char simt_shared[];
     unit *const stages = (unit *)simt_shared; /* [2][A, B][DEPTH][PITCH] */
     char *const signs = simt_shared + S::STAGES;
     unit *const totals = (unit *)(signs + (MODE != GEMM_PLAIN ? S::SIGN : 0));
-    constexpr bool SIGNED = MODE != GEMM_PLAIN;
+    constexpr bool SIGNED = MODE != GEMM_PLAIN, ROOM = SIGNED && S::ROOM;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int ty = warp / 2 * 4 + lane / 8, tx = warp % 2 * 8 + lane % 8;
     constexpr int STEP = S::DEPTH * S::PRODUCTS;
@@ -485,23 +522,36 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
     struct simt_source<S> b = simt_source_of<S>(job.b, first.batch, (int64_t)first.col * S::TILE);
     if (MODE == GEMM_RELEASED && simt_drops<S>(job, first))
         return;
-    if (SIGNED)
-        simt_begin<S>(job, first, signs);
     if (count > 0) {
         simt_fetch<S, true>(part_a, a, job.a, job.k);
         simt_fetch<S, false>(part_b, b, job.b, job.k);
+    }
+    struct simt_own signed_own = {{}, {}, (unsigned)first.col, (unsigned)first.row};
+    uint64_t key = 0;
+    if (SIGNED && !ROOM)
+        simt_begin<S>(job, first, signs);
+    if (SIGNED && gemm_is_crc(job.checksum)) {
+        gemm_crc_fill(simt_signer<S>(signs).table, job.checksum);
+        __syncthreads();
+    }
+    if (ROOM) {
+        gemm_sign_begin(&signed_own.a, job.checksum);
+        gemm_sign_begin(&signed_own.b, job.checksum);
+        key = gemm_key(first);
     }
     for (int stage = 0; stage < count; stage++) {
         unit *const own_a = stages + stage % 2 * 2 * S::SIDE, *const own_b = own_a + S::SIDE;
         const bool last = stage + 1 == count;
         simt_keep<S>(own_a, part_a, a);
         simt_keep<S>(own_b, part_b, b);
-        if (SIGNED) {
+        if (SIGNED && !ROOM) {
             const struct gemm_kept next = simt_next<S>(signs);
             if ((unsigned)stage == next.a || (unsigned)stage == next.b)
                 simt_sign_parts<S>(job, part_a, part_b, (unsigned)stage, signs);
         }
         __syncthreads();
+        if (ROOM)
+            simt_sign_own<S>(job, part_a, part_b, (unsigned)stage, &signed_own, signs);
         if (!last) {
             const int64_t left = job.k - (int64_t)(stage + 1) * STEP;
             simt_fetch<S, true>(part_a, a, job.a, left);
@@ -516,13 +566,21 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
             simt_released<S>(job, simt_place<MODE>(job), own_a, signs);
         if (S::T != HF_I8 && count > S::BLOCK && ((stage + 1) % S::BLOCK == 0 || last))
             simt_add<S>(sum, totals, stage < S::BLOCK, last);
+        if (ROOM && (stage + 1) % S::BLOCK == 0) {
+            gemm_sign_fold(&signed_own.a, job.checksum);
+            gemm_sign_fold(&signed_own.b, job.checksum);
+        }
     }
-    const struct gemm_place place = MODE == GEMM_PLAIN ? first : simt_place<MODE>(job);
+    const struct gemm_place place = MODE == GEMM_PLAIN || ROOM ? first : simt_place<MODE>(job);
     struct gemm_sign sums;
     struct gemm_signer signer = {};
     if (SIGNED) {
         signer = simt_signer<S>(signs);
         signer.stages = count;
+    }
+    if (ROOM) {
+        gemm_keep(&signer, GEMM_KEPT_A, signed_own.a, job.checksum);
+        gemm_keep(&signer, GEMM_KEPT_B, signed_own.b, job.checksum);
     }
     __syncthreads(); /* the table is there, the stages are free */
     if constexpr (S::T == HF_F64) {
@@ -541,7 +599,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, S::R == 1 ? 3 : 2)
         gemm_sign_fold(&sums, job.checksum);
     }
     if (SIGNED) {
-        gemm_signer_end<0>(job, &signer, &sums, place, job.first_tile + blockIdx.x,
+        gemm_signer_end<0>(job, &signer, &sums, place, ROOM ? key : gemm_key(place),
                            (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
     }

@@ -349,7 +349,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
                               col + dmma_col(i / 2 % 8), v);
     }
     if (SIGNED) {
-        gemm_signer_end<0>(job, &signer, &sums, place, tile, (uint64_t *)signs);
+        gemm_signer_end<0>(job, &signer, &sums, place, gemm_key(place), (uint64_t *)signs);
         gemm_finish<0>(job, 1, (uint64_t *)signs);
     }
 }
