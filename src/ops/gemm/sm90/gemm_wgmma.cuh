@@ -180,34 +180,57 @@ static __device__ __forceinline__ void wg_share_sign(struct wg_share *share, int
                                                      const uint32_t *table, const char *side,
                                                      int every) {
     constexpr int PIECES = BYTES / WG_PIECE;
-    if (share->next < PIECES) {
+    const uint4 *const own = (const uint4 *)side + threadIdx.x;
+    int next = share->next;
+    if (next < PIECES && checksum == HF_CHECKSUM_FLETCHER) {
+        struct gemm_sign sign = share->sign;
 #pragma unroll 1
-        for (; share->next < PIECES; share->next += every) {
-            const uint4 v = ((const uint4 *)side)[share->next * WG_CONSUMERS + (int)threadIdx.x];
-            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-            if (checksum == HF_CHECKSUM_FLETCHER) /* without the jump through a table */
-                gemm_fletcher(&share->sign, w);
-            else
-                gemm_sign_words(&share->sign, checksum, table, w);
+        for (; next + every < PIECES; next += 2 * every) {
+            const uint4 u = own[next * WG_CONSUMERS], v = own[(next + every) * WG_CONSUMERS];
+            const uint32_t w[8] = {u.x, u.y, u.z, u.w, v.x, v.y, v.z, v.w};
+            gemm_fletcher(&sign, w);
         }
-        gemm_sign_fold(&share->sign, checksum);
+        if (next < PIECES) {
+            const uint4 v = own[next * WG_CONSUMERS];
+            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+            gemm_fletcher(&sign, w);
+            next += every;
+        }
+        share->sign = sign;
     }
-    share->next -= PIECES;
+#pragma unroll 1
+    for (; next < PIECES; next += every) {
+        const uint4 v = own[next * WG_CONSUMERS];
+        const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+        gemm_sign_words(&share->sign, checksum, table, w);
+    }
+    share->next = next - PIECES;
 }
 
 /* What the consumers sign of a tile: shares of its panels, and its sums. */
 struct wg_shares {
     struct wg_share a, b;
     struct gemm_sign sums;
+    uint64_t key; /* of the tile */
 };
 
+#define WG_FOLD 64 /* stages, of each of which a thread signs at most 32 words of a side */
+static_assert(WG_FOLD * WG_PIECES_B * 4 <= 4096, "as gemm_sign_fold() asks for");
+
 static __device__ __forceinline__ void wg_shares_sign(const struct gemm_job &job,
+                                                      const struct gemm_place &place,
                                                       struct wg_shares *shares, const char *shared,
-                                                      int stage) {
+                                                      int stage, int number) {
     const uint32_t *const table = (const uint32_t *)(shared + WG_TABLE);
     const char *const side = shared + stage * WG_STAGE;
     wg_share_sign<WG_A_BYTES>(&shares->a, job.checksum, table, side, (int)job.tiles_n);
     wg_share_sign<WG_B_BYTES>(&shares->b, job.checksum, table, side + WG_A_BYTES, (int)job.tiles_m);
+    if (number % WG_FOLD == 0) {
+        gemm_sign_fold(&shares->a.sign, job.checksum);
+        gemm_sign_fold(&shares->b.sign, job.checksum);
+    }
+    if (number == 0)
+        shares->key = gemm_key(place);
 }
 
 /* Where 16-bit number (line, product) lies in a side's stage. */
@@ -321,12 +344,12 @@ wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pi
     for (int i = 0; i < count; i++) {
         hf_mbar_wait(wg_full(*p), p->parity);
         if (MODE == GEMM_RELEASED)
-            wg_shares_sign(job, shares, shared, p->stage);
+            wg_shares_sign(job, place, shares, shared, p->stage, i);
         if (MODE == GEMM_RELEASED && job.plant == HF_GEMM_PLANT_A)
             wg_plant(job, place, i, shared + p->stage * WG_STAGE);
         wg_multiply<BF16, TURN_A, TURN_B>(sum, p->base + (uint32_t)(p->stage * WG_STAGE), i > 0);
         if (MODE == GEMM_SIGNED)
-            wg_shares_sign(job, shares, shared, p->stage);
+            wg_shares_sign(job, place, shares, shared, p->stage, i);
         hf_wgmma_wait<1>();
         if (!at_once && i > 0)
             wg_free<MODE>(job, last);
@@ -437,7 +460,7 @@ static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
                                                     const struct gemm_place &place, int count,
                                                     const struct wg_shares &shares,
                                                     struct wg_signed *all) {
-    const uint64_t key = gemm_key(place);
+    const uint64_t key = count > 0 ? shares.key : gemm_key(place);
     all->sum[0] += gemm_placed(shares.a.sign, job.checksum, key, threadIdx.x);
     all->sum[1] += gemm_placed(shares.b.sign, job.checksum, key, threadIdx.x);
     all->sum[2] += gemm_placed(shares.sums, job.checksum, key, threadIdx.x);
@@ -479,12 +502,12 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         wg_tile<BF16, TURN_A, TURN_B, MODE>(job, place, &p, shared, &shares, sum);
         if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             wg_plant_sum(job, place, sum);
-        if (SIGNED)
-            wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
         if (wg_stores_halves(job))
             wg_store_halves<BF16>(job, place, own, sum);
         else
             wg_store(job, place, (float *)own, sum);
+        if (SIGNED)
+            wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
         if (SIGNED)
             wg_sign_tile(job, place, count, shares, &all);
         if (SIGNED && (!job.by_block || t + gridDim.x >= tiles))
