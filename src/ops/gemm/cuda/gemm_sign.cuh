@@ -228,23 +228,25 @@ template <int BAR> static __device__ __forceinline__ void gemm_bar(void) {
     asm volatile("bar.sync %0, %1;" ::"n"(BAR), "n"(GEMM_THREADS) : "memory");
 }
 
-/* Sums over these threads, in the first one. `shared`: room for N numbers of each warp. */
-template <int BAR, int N>
-static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_t *shared) {
+/* Sums over a warp's threads into its place at `shared`. */
+template <int N>
+static __device__ __forceinline__ void gemm_warp_sums(uint64_t (&v)[N], uint64_t *shared) {
 #pragma unroll
-    for (int i = 0; i < N; i++)
+    for (int step = 16; step > 0; step /= 2)
 #pragma unroll
-        for (int step = 16; step > 0; step /= 2)
+        for (int i = 0; i < N; i++)
             v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
-    gemm_bar<BAR>();
     for (int i = 0; i < N && threadIdx.x % 32 == 0; i++)
         shared[threadIdx.x / 32 * N + i] = v[i];
-    gemm_bar<BAR>();
-    if (threadIdx.x >= 32)
-        return;
+}
+
+/* The sums of those, in the first thread of a warp. */
+template <int N>
+static __device__ __forceinline__ void gemm_add_warps(uint64_t (&v)[N], const uint64_t *shared) {
+    const unsigned warp = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < N; i++)
-        v[i] = threadIdx.x < GEMM_WARPS ? shared[threadIdx.x * N + i] : 0;
+        v[i] = warp < GEMM_WARPS ? shared[warp * N + i] : 0;
 #pragma unroll
     for (int step = GEMM_WARPS / 2; step > 0; step /= 2)
 #pragma unroll
@@ -252,16 +254,30 @@ static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_
             v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
 }
 
-/* By one thread, when the tiles are stored and their threads have met: the host takes a sealed
- * entry for the end of them. */
+/* Sums over these threads, in the first one. `shared`: room for N numbers of each warp. */
+template <int BAR, int N>
+static __device__ __forceinline__ void gemm_block_sums(uint64_t (&v)[N], uint64_t *shared) {
+    gemm_bar<BAR>();
+    gemm_warp_sums(v, shared);
+    gemm_bar<BAR>();
+    if (threadIdx.x < 32)
+        gemm_add_warps(v, shared);
+}
+
+/* By one thread that has met those who stored the tiles: the host takes a sealed entry for the end
+ * of them. */
+static __device__ __forceinline__ void gemm_stored(const struct gemm_job &job) {
+    if (job.sums == NULL)
+        __threadfence_system();
+}
+
+/* By that thread. */
 static __device__ __forceinline__ void gemm_write_entry(const struct gemm_job &job, int64_t at,
                                                         const uint64_t (&sum)[3], int32_t panels,
                                                         int32_t tiles) {
     struct gemm_entry e = {sum[0], sum[1], sum[2], 0, panels, tiles, hf_slot_unit(), 0, {}};
     ulonglong2 *const to = (ulonglong2 *)(job.entries + at);
     e.seal = gemm_seal(e, job.stamp);
-    if (job.sums == NULL)
-        __threadfence_system();
     to[0] = make_ulonglong2(e.a, e.b);
     to[1] = make_ulonglong2(e.c, e.seal);
     *(int4 *)(to + 2) = make_int4(e.panels, e.tiles, e.unit, 0);
@@ -296,11 +312,13 @@ gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,
                        gemm_placed(b, job.checksum, key, threadIdx.x),
                        gemm_placed(*sums, job.checksum, key, threadIdx.x)};
     gemm_block_sums<BAR>(sum, shared);
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        gemm_stored(job);
         gemm_write_entry(job, job.first_tile + blockIdx.x, sum,
                          gemm_shares(s->stages, place.col, job.tiles_n) +
                              gemm_shares(s->stages, place.row, job.tiles_m),
                          1);
+    }
 }
 
 static __device__ inline void gemm_tell_tile(const struct gemm_job &job, const struct gemm_entry &e,

@@ -26,9 +26,10 @@
 #define WG_BLOCKS (WG_SUMS + 512) /* of each warp, for what it stores */
 #define WG_SHARED                                                                                  \
     (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
-     1024)        /* and to begin at a multiple of 1,024 */
-#define WG_BAR 1  /* of the consumers */
-#define WG_BOTH 2 /* of consumers and signers */
+     1024)         /* and to begin at a multiple of 1,024 */
+#define WG_BAR 1   /* of the consumers */
+#define WG_BOTH 2  /* of consumers and signers */
+#define WG_ENTRY 3 /* of consumers and the warp that writes entries */
 #define WG_SIGNERS 96
 static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
 static_assert(WG_STAGES * 3 * 8 <= 128 && WG_SHARED <= 232448, "it fits a multiprocessor");
@@ -469,13 +470,58 @@ static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
     all->tiles++;
 }
 
-/* An entry's last tile is done. */
+/* Does an entry end with the block's tile t? */
+static __device__ __forceinline__ bool wg_ends(const struct gemm_job &job, unsigned t,
+                                               unsigned tiles) {
+    return !job.by_block || t + gridDim.x >= tiles;
+}
+
+/* Where an entry's number of panels and tiles lie beside the sums of the warps. */
+static __device__ __forceinline__ int32_t *wg_counts(char *shared) {
+    return (int32_t *)(shared + WG_SUMS + GEMM_SUMS_BYTES);
+}
+
+/* An entry's last tile is stored and signed. */
+template <enum gemm_mode MODE>
 static __device__ __forceinline__ void wg_sign_entry(const struct gemm_job &job, int64_t at,
                                                      struct wg_signed *all, char *shared) {
-    gemm_block_sums<WG_BAR>(all->sum, (uint64_t *)(shared + WG_SUMS));
-    if (threadIdx.x == 0)
-        gemm_write_entry(job, at, all->sum, all->panels, all->tiles);
+    uint64_t *const sums = (uint64_t *)(shared + WG_SUMS);
+    if (MODE == GEMM_SIGNED) {
+        gemm_warp_sums(all->sum, sums);
+        if (threadIdx.x == 0) {
+            wg_counts(shared)[0] = all->panels;
+            wg_counts(shared)[1] = all->tiles;
+        }
+        hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
+    } else {
+        gemm_block_sums<WG_BAR>(all->sum, sums);
+        if (threadIdx.x == 0) {
+            gemm_stored(job);
+            gemm_write_entry(job, at, all->sum, all->panels, all->tiles);
+        }
+    }
     *all = {};
+}
+
+/* A warp that does nothing else writes the block's entries: it waits until the tile is in memory
+ * while the consumers sign it. */
+static __device__ __forceinline__ void wg_write_entries(const struct gemm_job &job, unsigned tiles,
+                                                        char *shared) {
+    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+        uint64_t sum[3];
+        if (!wg_ends(job, t, tiles))
+            continue;
+        hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
+        if (threadIdx.x % 32 == 0)
+            gemm_stored(job);
+        hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
+        gemm_add_warps(sum, (const uint64_t *)(shared + WG_SUMS));
+        if (threadIdx.x % 32 == 0)
+            gemm_write_entry(job, job.by_block ? blockIdx.x : job.first_tile + t, sum,
+                             wg_counts(shared)[0], wg_counts(shared)[1]);
+    }
+    if (job.sums != NULL)
+        hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
 }
 
 template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
@@ -506,13 +552,17 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             wg_store_halves<BF16>(job, place, own, sum);
         else
             wg_store(job, place, (float *)own, sum);
+        if (MODE == GEMM_SIGNED && wg_ends(job, t, tiles))
+            hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
         if (SIGNED)
             wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
         if (SIGNED)
             wg_sign_tile(job, place, count, shares, &all);
-        if (SIGNED && (!job.by_block || t + gridDim.x >= tiles))
-            wg_sign_entry(job, job.by_block ? blockIdx.x : job.first_tile + t, &all, shared);
+        if (SIGNED && wg_ends(job, t, tiles))
+            wg_sign_entry<MODE>(job, job.by_block ? blockIdx.x : job.first_tile + t, &all, shared);
     }
+    if (MODE == GEMM_SIGNED && job.sums != NULL) /* the entries are there */
+        hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
     if (SIGNED)
         gemm_finish<WG_BAR>(job, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x,
                             (uint64_t *)(shared + WG_SUMS));
@@ -554,6 +604,8 @@ static __global__ void __launch_bounds__(WG_THREADS, 1)
             wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
         else if (MODE == GEMM_RELEASED && threadIdx.x >= WG_CONSUMERS + 32)
             wg_sign_stages(job, tiles, shared, base);
+        else if (MODE == GEMM_SIGNED && threadIdx.x / 32 == WG_CONSUMERS / 32 + 1)
+            wg_write_entries(job, tiles, shared);
     } else {
         hf_regs_raise<MODE == GEMM_RELEASED ? 224 : 232>();
         wg_consume<BF16, TURN_A, TURN_B, MODE>(job, tiles, shared, base);
