@@ -228,30 +228,33 @@ template <int BAR> static __device__ __forceinline__ void gemm_bar(void) {
     asm volatile("bar.sync %0, %1;" ::"n"(BAR), "n"(GEMM_THREADS) : "memory");
 }
 
-/* Sums over a warp's threads into its place at `shared`. */
-template <int N>
-static __device__ __forceinline__ void gemm_warp_sums(uint64_t (&v)[N], uint64_t *shared) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
-    for (int i = 0; i < N && threadIdx.x % 32 == 0; i++)
-        shared[threadIdx.x / 32 * N + i] = v[i];
+/* The sum over a warp, in three parts, of which 32 do not overflow. */
+static __device__ __forceinline__ uint64_t gemm_warp_sum(uint64_t v) {
+    const uint32_t part = (1u << 22) - 1, all = 0xffffffffu;
+    const uint64_t low = __reduce_add_sync(all, (uint32_t)v & part);
+    const uint64_t mid = __reduce_add_sync(all, (uint32_t)(v >> 22) & part);
+    const uint64_t high = __reduce_add_sync(all, (uint32_t)(v >> 44));
+    return low + (mid << 22) + (high << 44);
 }
 
-/* The sums of those, in the first thread of a warp. */
+/* Sums over a warp into its place at `shared`. */
+template <int N>
+static __device__ __forceinline__ void gemm_warp_sums(const uint64_t (&v)[N], uint64_t *shared) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const uint64_t sum = gemm_warp_sum(v[i]);
+        if (threadIdx.x % 32 == 0)
+            shared[threadIdx.x / 32 * N + i] = sum;
+    }
+}
+
+/* The sums of those. All threads of a warp. */
 template <int N>
 static __device__ __forceinline__ void gemm_add_warps(uint64_t (&v)[N], const uint64_t *shared) {
     const unsigned warp = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < N; i++)
-        v[i] = warp < GEMM_WARPS ? shared[warp * N + i] : 0;
-#pragma unroll
-    for (int step = GEMM_WARPS / 2; step > 0; step /= 2)
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            v[i] += __shfl_down_sync(0xffffffffu, v[i], step);
+        v[i] = gemm_warp_sum(warp < GEMM_WARPS ? shared[warp * N + i] : 0);
 }
 
 /* Sums over these threads, in the first one. `shared`: room for N numbers of each warp. */

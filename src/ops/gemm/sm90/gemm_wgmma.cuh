@@ -333,12 +333,30 @@ static __device__ __forceinline__ void wg_free(const struct gemm_job &job,
         hf_mbar_arrive(wg_used(p));
 }
 
+/* What a consumer has signed of the tiles of an entry. */
+struct wg_signed {
+    uint64_t sum[3]; /* of A, of B, of the sums */
+    int32_t panels, tiles;
+};
+
+/* The last stage of a tile was signed. */
+static __device__ __forceinline__ void wg_sign_panels(const struct gemm_job &job,
+                                                      const struct gemm_place &place, int count,
+                                                      const struct wg_shares &shares,
+                                                      struct wg_signed *all) {
+    all->sum[0] += gemm_placed(shares.a.sign, job.checksum, shares.key, threadIdx.x);
+    all->sum[1] += gemm_placed(shares.b.sign, job.checksum, shares.key, threadIdx.x);
+    all->panels += gemm_shares(count * WG_PIECES_A, place.col, job.tiles_n) +
+                   gemm_shares(count * WG_PIECES_B, place.row, job.tiles_m);
+    all->tiles++;
+}
+
 /* All stages of a tile. One is free when the products of the next one have started; when its own
  * are done if it is signed once more, since the signers wait for that. */
 template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __device__ __forceinline__ void
 wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pipe *p, char *shared,
-        struct wg_shares *shares, float (&sum)[128]) {
+        struct wg_shares *shares, struct wg_signed *all, float (&sum)[128]) {
     const int count = p->count;
     const bool at_once = MODE == GEMM_RELEASED && job.release;
     struct wg_pipe last = *p;
@@ -361,6 +379,10 @@ wg_tile(const struct gemm_job &job, const struct gemm_place &place, struct wg_pi
         }
         wg_next(p);
     }
+    if (MODE != GEMM_PLAIN && count == 0)
+        shares->key = gemm_key(place);
+    if (MODE != GEMM_PLAIN) /* while the last products are on their way */
+        wg_sign_panels(job, place, count, *shares, all);
     hf_wgmma_wait<0>();
     hf_wgmma_hold(sum);
     if (count > 0 && !at_once)
@@ -451,25 +473,6 @@ static __device__ __forceinline__ void wg_store_halves(const struct gemm_job &jo
     }
 }
 
-/* What a consumer has signed of the tiles of an entry. */
-struct wg_signed {
-    uint64_t sum[3]; /* of A, of B, of the sums */
-    int32_t panels, tiles;
-};
-
-static __device__ __forceinline__ void wg_sign_tile(const struct gemm_job &job,
-                                                    const struct gemm_place &place, int count,
-                                                    const struct wg_shares &shares,
-                                                    struct wg_signed *all) {
-    const uint64_t key = count > 0 ? shares.key : gemm_key(place);
-    all->sum[0] += gemm_placed(shares.a.sign, job.checksum, key, threadIdx.x);
-    all->sum[1] += gemm_placed(shares.b.sign, job.checksum, key, threadIdx.x);
-    all->sum[2] += gemm_placed(shares.sums, job.checksum, key, threadIdx.x);
-    all->panels += gemm_shares(count * WG_PIECES_A, place.col, job.tiles_n) +
-                   gemm_shares(count * WG_PIECES_B, place.row, job.tiles_m);
-    all->tiles++;
-}
-
 /* Does an entry end with the block's tile t? */
 static __device__ __forceinline__ bool wg_ends(const struct gemm_job &job, unsigned t,
                                                unsigned tiles) {
@@ -545,7 +548,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             for (int i = 0; i < 128; i++)
                 sum[i] = 0;
         }
-        wg_tile<BF16, TURN_A, TURN_B, MODE>(job, place, &p, shared, &shares, sum);
+        wg_tile<BF16, TURN_A, TURN_B, MODE>(job, place, &p, shared, &shares, &all, sum);
         if (MODE == GEMM_RELEASED && job.plant != HF_GEMM_PLANT_NONE)
             wg_plant_sum(job, place, sum);
         if (wg_stores_halves(job))
@@ -557,7 +560,7 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
         if (SIGNED)
             wg_sign_sums(job, (const uint32_t *)(shared + WG_TABLE), &shares.sums, sum);
         if (SIGNED)
-            wg_sign_tile(job, place, count, shares, &all);
+            all.sum[2] += gemm_placed(shares.sums, job.checksum, shares.key, threadIdx.x);
         if (SIGNED && wg_ends(job, t, tiles))
             wg_sign_entry<MODE>(job, job.by_block ? blockIdx.x : job.first_tile + t, &all, shared);
     }
