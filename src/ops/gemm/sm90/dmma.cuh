@@ -193,10 +193,9 @@ static __device__ __forceinline__ void dmma_add(double (&sum)[2][8][4], double *
     }
 }
 
-/* The words of a side's stage that this thread signs. */
-static __device__ __forceinline__ void dmma_sign(struct gemm_sign *sign, int checksum,
-                                                 const uint32_t *table, const double *side,
-                                                 bool along) {
+/* The words of a side's stage that this thread signs, eight at a time. */
+template <typename SIGN>
+static __device__ __forceinline__ void dmma_words(const double *side, bool along, SIGN sign) {
     constexpr int EACH = 4;
 #pragma unroll 1
     for (int from = (int)threadIdx.x; from < DMMA_TILE * DMMA_DEPTH; from += EACH * GEMM_THREADS) {
@@ -209,8 +208,27 @@ static __device__ __forceinline__ void dmma_sign(struct gemm_sign *sign, int che
             w[2 * e] = (uint32_t)__double2loint(v);
             w[2 * e + 1] = (uint32_t)__double2hiint(v);
         }
-        gemm_sign_words(sign, checksum, table, w);
+        sign(w);
     }
+}
+
+static __device__ __noinline__ struct gemm_sign dmma_sign_any(struct gemm_sign sign, int checksum,
+                                                              const uint32_t *table,
+                                                              const double *side, bool along) {
+    dmma_words(side, along,
+               [&](const uint32_t(&w)[8]) { gemm_sign_words(&sign, checksum, table, w); });
+    return sign;
+}
+
+/* Fletcher beside the products, all others in a place of their own: the loop over stages shall stay
+ * in the cache of instructions. */
+static __device__ __forceinline__ void dmma_sign(struct gemm_sign *sign, int checksum,
+                                                 const uint32_t *table, const double *side,
+                                                 bool along) {
+    if (checksum == HF_CHECKSUM_FLETCHER)
+        dmma_words(side, along, [&](const uint32_t(&w)[8]) { gemm_fletcher(sign, w); });
+    else
+        *sign = dmma_sign_any(*sign, checksum, table, side, along);
 }
 
 /* Faults on purpose: see mma_plant(). */
