@@ -17,10 +17,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define GRAIN 16384  /* labels that one worker looks at, */
-#define LOCAL 1024   /* clusters whose entries a range of rows keeps for itself */
-#define AHEAD 8      /* blocks of rows whose words are on their way, */
-#define FAR_AHEAD 32 /* and whose labels are */
+#define GRAIN 16384    /* labels that one worker looks at, */
+#define LOCAL 1024     /* clusters whose entries a range of rows keeps for itself */
+#define AHEAD 512      /* rows whose words are on their way, */
+#define FAR_AHEAD 2048 /* and whose labels are */
 #define FACTOR_SEED UINT64_C(0x6c6564676572)
 #define CHECKS                                                                                     \
     (HF_CHECK_BIT(HF_FAULT_BOUNDS) | HF_CHECK_BIT(HF_FAULT_SUMS) |                                 \
@@ -265,11 +265,11 @@ static void fetch_words(const uint64_t *hash, int64_t at, int64_t end) {
 static void book_rows(struct booking *b, struct entry *own, int64_t begin, int64_t end) {
     int64_t changed = 0;
     for (int64_t at = begin; at < end; at += HF_DIFFER_BLOCK) {
-        fetch_labels(b->fit, at + FAR_AHEAD * HF_DIFFER_BLOCK, end);
+        fetch_labels(b->fit, at + FAR_AHEAD, end);
         uint64_t bits = hf_differ(b->fit->ledger.labels + at, b->fit->labels.host + at,
                                   hf_min64(HF_DIFFER_BLOCK, end - at));
         if (bits)
-            fetch_words(b->fit->ledger.hash, at + AHEAD * HF_DIFFER_BLOCK, end);
+            fetch_words(b->fit->ledger.hash, at + AHEAD, end);
         for (; bits; bits &= bits - 1)
             changed += own ? book_own(b, own, at + __builtin_ctzll(bits))
                            : book_row(b, at + __builtin_ctzll(bits));
