@@ -61,10 +61,14 @@ static size_t numbers(const hf_gemm_args *args) {
     return line_numbers(args) + 4 * (size_t)depth(args);
 }
 
-/* Of all sums, behind which are the tickets. */
+/* Of all sums, behind which are the tickets, and two counters. */
 static size_t sums_bytes(const hf_gemm_args *args) {
     return hf_align_up(numbers(args) * sizeof(double) +
-                       hf_sums_tickets(args->m, args->n) * sizeof(unsigned));
+                       (hf_sums_tickets(args->m, args->n) + 2) * sizeof(unsigned));
+}
+
+static unsigned *tickets(const struct gemm_lines *l) {
+    return (unsigned *)(void *)(l->sums + numbers(l->args));
 }
 
 /* Of all rows, or of all columns: see struct hf_sums_line. */
@@ -135,33 +139,40 @@ static hf_status make(const struct gemm_lines *l, const struct hf_sums_pass *pas
     return l->there ? hf_gemm_sums_there(l->ctx, pass) : hf_gemm_sums(l->ctx, pass);
 }
 
-/* What A and B make of both. [k] numbers between: of the columns of A, of the rows of B. */
-static hf_status sum_operands(const struct gemm_lines *l, double *between) {
+/* What A and B make of both: three passes. [k] numbers between: of the columns of A, of the rows of
+ * B. */
+static void passes_of(const struct gemm_lines *l, struct hf_sums_pass passes[3]) {
     const hf_gemm_args *args = l->args;
+    double *const between = l->sums + line_numbers(args);
     const int64_t k = depth(args);
     const struct line_arrays rows = cut(l->sums, args->m);
     const struct line_arrays cols = cut(l->sums + 6 * args->m, args->n);
     double *const a_cols = between, *const b_rows = between + 2 * k;
     const struct hf_gemm_view a = hf_gemm_view_a(args, l->number);
     const struct hf_gemm_view b = hf_gemm_view_b(args, l->number);
-    const struct hf_sums_pass passes[] = {
-        {.m = a, .rows = args->m, .cols = k, .col = a_cols, .col_size = a_cols + k},
-        {.m = b,
-         .rows = k,
-         .cols = args->n,
-         .by_row = a_cols,
-         .by_row_size = a_cols + k,
-         .row = b_rows,
-         .row_size = b_rows + k,
-         .col = cols.want,
-         .col_size = cols.want_size},
-        {.m = a,
-         .rows = args->m,
-         .cols = k,
-         .by_col = b_rows,
-         .by_col_size = b_rows + k,
-         .row = rows.want,
-         .row_size = rows.want_size}};
+    passes[0] = (struct hf_sums_pass){
+        .m = a, .rows = args->m, .cols = k, .col = a_cols, .col_size = a_cols + k};
+    passes[1] = (struct hf_sums_pass){.m = b,
+                                      .rows = k,
+                                      .cols = args->n,
+                                      .by_row = a_cols,
+                                      .by_row_size = a_cols + k,
+                                      .row = b_rows,
+                                      .row_size = b_rows + k,
+                                      .col = cols.want,
+                                      .col_size = cols.want_size};
+    passes[2] = (struct hf_sums_pass){.m = a,
+                                      .rows = args->m,
+                                      .cols = k,
+                                      .by_col = b_rows,
+                                      .by_col_size = b_rows + k,
+                                      .row = rows.want,
+                                      .row_size = rows.want_size};
+}
+
+static hf_status sum_operands(const struct gemm_lines *l) {
+    struct hf_sums_pass passes[3];
+    passes_of(l, passes);
     for (int i = 0; i < 3; i++)
         HF_TRY(make(l, &passes[i]));
     return HF_OK;
@@ -187,8 +198,7 @@ static struct hf_sums_pass pass_over_c(const struct gemm_lines *l, bool old) {
 static hf_status look_there(struct gemm_lines *l, const struct hf_sums_pass *c, bool *suspect) {
     const size_t bytes = line_numbers(l->args) * sizeof *l->sums;
 #if HF_HAVE_CUDA
-    const struct hf_sums_check check = {l->bound, l->sums,
-                                        (unsigned *)(void *)(l->sums + numbers(l->args))};
+    const struct hf_sums_check check = {l->bound, l->sums, l->beside.product ? NULL : tickets(l)};
     uint32_t found = 1;
     if (l->ctx->device->id != HF_DEV_CUDA)
         return make(l, c);
@@ -207,11 +217,31 @@ static hf_status look_there(struct gemm_lines *l, const struct hf_sums_pass *c, 
 }
 
 hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l) {
+    l->beside.product = false;
     if (l->there)
         HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, sums_bytes(l->args)));
     else if (depth(l->args) == 0)
         memset(l->sums, 0, line_numbers(l->args) * sizeof *l->sums);
-    return depth(l->args) > 0 ? sum_operands(l, l->sums + line_numbers(l->args)) : HF_OK;
+    return depth(l->args) > 0 ? sum_operands(l) : HF_OK;
+}
+
+hf_status hf_gemm_lines_queue(struct gemm_lines *l) {
+    const struct hf_kernel *kernel = NULL;
+    struct hf_sums_beside *const beside = &l->beside;
+    struct hf_gemm_summed call = {*l->args, beside};
+    struct hf_sums_pass passes[3];
+    passes_of(l, passes);
+    beside->pass[0] = passes[0];
+    beside->pass[1] = beside->pass[2] = passes[1];
+    beside->pass[1].col = beside->pass[1].col_size = NULL;
+    beside->pass[2].row = beside->pass[2].row_size = NULL;
+    beside->pass[3] = passes[2];
+    beside->c = pass_over_c(l, false);
+    beside->next = tickets(l) + hf_sums_tickets(l->args->m, l->args->n);
+    call.args.order = HF_GEMM_SUMMED;
+    HF_TRY(hf_ctx_fill(l->ctx, l->sums, 0, sums_bytes(l->args)));
+    HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, &call.args, &kernel));
+    return beside->operands || depth(l->args) == 0 ? HF_OK : sum_operands(l);
 }
 
 hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect) {

@@ -19,6 +19,7 @@ struct gemm_lines {
     double *sums_here;        /* those of lines in memory of the host; the same if they lie there,
                                  NULL before some were not plausible: six arrays (hf_sums_line())
                                  of the rows, six of the columns */
+    struct hf_sums_beside beside; /* those that the product's kernel made */
     struct hf_sums_bound bound;
     const struct hf_kernel *twin;
     int64_t number; /* of the product in the batch */
@@ -48,6 +49,10 @@ struct gemm_place hf_gemm_lines_before(const struct gemm_lines *l);
 /* The sums of product l->number: what A and B make of them, without a wait for the device; what C
  * is, and whether some line may not be plausible: if not, they may stay on the device. */
 hf_status hf_gemm_lines_sum_operands(struct gemm_lines *l);
+
+/* The same of the first product where the matrices lie in memory of the device, and the products of
+ * the batch, without a wait: by kernels that can sum beside the product at once. */
+hf_status hf_gemm_lines_queue(struct gemm_lines *l);
 hf_status hf_gemm_lines_sum_c(struct gemm_lines *l, bool *suspect);
 
 #endif

@@ -206,17 +206,19 @@ static void forget_signals(int before) {
 /* A device goes on from the sums of the operands to the product, and to those of C, without a wait
  * for the host. */
 static hf_status multiply(struct gemm_lines *l) {
-    const struct hf_kernel *kernel = NULL;
     int raised = fetestexcept(SIGNALS);
-    HF_TRY(hf_gemm_lines_sum_operands(l));
-    forget_signals(raised);
-    if (l->there && !l->ctx->guard.elsewhere)
-        HF_TRY(hf_queue(l->ctx, HF_OP_GEMM, l->args, &kernel));
-    else
+    if (l->there && !l->ctx->guard.elsewhere) {
+        HF_TRY(hf_gemm_lines_queue(l));
+    } else {
+        HF_TRY(hf_gemm_lines_sum_operands(l));
+        forget_signals(raised);
         HF_TRY(hf_gemm_run(l->ctx, l->args));
+    }
     raised = fetestexcept(SIGNALS);
-    kernel = l->ctx->last_kernel[HF_OP_GEMM];
+    const struct hf_kernel *const kernel = l->ctx->last_kernel[HF_OP_GEMM];
     l->bound = hf_gemm_lines_bound(l->ctx, l->args, l->there);
+    if (l->beside.operands)
+        l->bound.summed = HF_SUMS_BESIDE_ERROR;
     l->twin = kernel;
     if (!hf_gemm_is_tensor(l->args, kernel)) /* no other kernel has their bits */
         l->twin = hf_guard_twin(l->ctx, HF_OP_GEMM, kernel, l->args);

@@ -75,8 +75,7 @@ static void sum_range(void *job_, int worker, int64_t begin, int64_t end) {
     (void)fesetenv(&before);
 }
 
-/* The same of the transpose, if that has its rows in one piece. */
-static struct hf_sums_pass by_rows(const struct hf_sums_pass *p) {
+struct hf_sums_pass hf_sums_by_rows(const struct hf_sums_pass *p) {
     struct hf_sums_pass t = *p;
     if (p->m.col == 1 || p->m.row != 1)
         return t;
@@ -96,7 +95,7 @@ static struct hf_sums_pass by_rows(const struct hf_sums_pass *p) {
 }
 
 hf_status hf_gemm_sums(hf_context *ctx, const struct hf_sums_pass *pass) {
-    const struct hf_sums_pass p = by_rows(pass);
+    const struct hf_sums_pass p = hf_sums_by_rows(pass);
     hf_pool *pool = hf_ctx_pool(ctx);
     const int workers = hf_pool_workers(pool);
     const size_t each = p.col != NULL ? 2 * (size_t)p.cols : 0;
@@ -117,7 +116,7 @@ hf_status hf_gemm_sums(hf_context *ctx, const struct hf_sums_pass *pass) {
 
 hf_status hf_gemm_sums_there(hf_context *ctx, const struct hf_sums_pass *pass) {
 #if HF_HAVE_CUDA
-    const struct hf_sums_pass p = by_rows(pass);
+    const struct hf_sums_pass p = hf_sums_by_rows(pass);
     if (ctx->device->id == HF_DEV_CUDA)
         return hf_ctx_check(ctx, hf_gemm_sums_cuda(ctx->stream, &p));
 #endif

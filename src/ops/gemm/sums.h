@@ -37,6 +37,32 @@ hf_status hf_gemm_sums_there(hf_context *ctx, const struct hf_sums_pass *pass);
 /* On the stream of a CUDA context; the rows of the matrix lie in one piece. (cuda/sums.cu) */
 hf_status hf_gemm_sums_cuda(void *stream, const struct hf_sums_pass *pass);
 
+/* The same pass over the transpose, if that has its rows in one piece. */
+struct hf_sums_pass hf_sums_by_rows(const struct hf_sums_pass *pass);
+
+/* Sums that a kernel may make beside the product, in memory of the device, where they are added to
+ * what is in the arrays: of rows or of columns of the operands, first those whose weights are 1,
+ * then those that have these as weights; of the rows and columns of C. */
+#define HF_SUMS_BESIDE 4
+#define HF_SUMS_EARLY 2
+struct hf_sums_beside {
+    struct hf_sums_pass pass[HF_SUMS_BESIDE], c;
+    unsigned *next;         /* [2] zeros; lost */
+    bool operands, product; /* out: which of them were made */
+};
+
+/* A product of which such sums are wanted; order is HF_GEMM_SUMMED, which no other call has. */
+#define HF_GEMM_SUMMED ((hf_order)2)
+struct hf_gemm_summed {
+    hf_gemm_args args;
+    struct hf_sums_beside *beside;
+};
+static inline struct hf_sums_beside *hf_sums_beside_of(const hf_gemm_args *args) {
+    return args->order == HF_GEMM_SUMMED
+               ? ((const struct hf_gemm_summed *)(const void *)args)->beside
+               : NULL;
+}
+
 /* How far the sums of a product's lines may be off. */
 struct hf_sums_bound {
     int64_t m, n, k;
@@ -58,6 +84,9 @@ static inline double hf_sums_terms(const hf_gemm_args *args, bool on_gpu) {
 /* Sums on a GPU of numbers of types other than float64 and whole ones: a float32 chain of at most
  * 32 terms, 5 more additions and the rounding of a weight, from below and from above. */
 #define HF_SUMS_SHORT_ERROR (64 * 0x1p-24)
+
+/* Sums beside a product: the same with chains of 64 terms. */
+#define HF_SUMS_BESIDE_ERROR (160 * 0x1p-24)
 
 /* Of a line of C: what A and B make of its sum, before alpha; what it was, before beta; what it is;
  * each with the size of what was added. */
@@ -106,7 +135,7 @@ HF_SUMS_BOTH bool hf_sums_plausible(const struct hf_sums_bound *b, int64_t lengt
 struct hf_sums_check {
     struct hf_sums_bound bound;
     const double *lines;
-    unsigned *tickets; /* [hf_sums_tickets()] zeros; lost */
+    unsigned *tickets; /* [hf_sums_tickets()] zeros; lost. NULL: C has been summed */
 };
 
 /* 256 rows, or columns, are one group. */

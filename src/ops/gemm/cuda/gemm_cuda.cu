@@ -307,6 +307,7 @@ hf_status hf_gemm_cuda_run(const struct hf_call *call, const struct gemm_launch 
     job.tiles = tiles_of(args, how->rows, how->cols);
     job.alpha = args->alpha;
     job.beta = args->beta;
+    job.beside = hf_sums_beside_of(args);
     set_signatures(call, how, &job);
     HF_TRY(hf_stage_end(&stage, launch_all(call, &job, how)));
     if (job.entries == NULL || job.sums != NULL)

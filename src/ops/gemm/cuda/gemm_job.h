@@ -5,7 +5,7 @@
 
 #include "device/cuda/cuda.h"
 #include "device/slot.h"
-#include "ops/gemm/gemm.h"
+#include "ops/gemm/sums.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,7 +52,8 @@ struct gemm_job {
     hf_gemm_plant plant;
     int64_t plant_at, plant_step;
     struct hf_slot *slot;
-    uint32_t kernel; /* as whose finding */
+    uint32_t kernel;               /* as whose finding */
+    struct hf_sums_beside *beside; /* the host's: sums wanted of a kernel that can; NULL: none */
 };
 
 /* What a kernel wants of a side that is not wide, or does not fill its last tile. */

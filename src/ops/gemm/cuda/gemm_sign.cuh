@@ -96,9 +96,10 @@ static __device__ __forceinline__ void gemm_signer_begin(struct gemm_signer *s, 
     gemm_keep(s, GEMM_KEPT_B, begin, checksum);
 }
 
-/* What a kernel does beside the product: nothing; T and O; these, and L or a fault on purpose. Each
- * is a kernel of its own, so that products keep their registers. */
-enum gemm_mode { GEMM_PLAIN, GEMM_SIGNED, GEMM_RELEASED };
+/* What a kernel does beside the product: nothing; T and O; these, and L or a fault on purpose; sums
+ * of rows and columns (wgmma's alone). Each is a kernel of its own, so that products keep their
+ * registers. */
+enum gemm_mode { GEMM_PLAIN, GEMM_SIGNED, GEMM_RELEASED, GEMM_SUMMED };
 
 static inline enum gemm_mode gemm_mode_of(const struct gemm_job *job) {
     if (job->entries == NULL)

@@ -6,7 +6,7 @@
 #include "device/cuda/chain.cuh"
 #include "device/cuda/pack.cuh"
 #include "device/cuda/stage_direct.h"
-#include "ops/gemm/sums.h"
+#include "ops/gemm/cuda/sums.cuh"
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -87,24 +87,6 @@ static __device__ __forceinline__ void add_row(const numbers<T> &v, const U (&we
             lane.col_size[i] = fma(positive, weight[1], lane.col_size[i]);
         }
     }
-}
-
-/* The sums over the warp of N numbers of each lane: of number lane / (32 / N) in a lane. */
-template <typename U, int N> static __device__ __forceinline__ U warp_sums(U (&v)[N]) {
-    const int lane = (int)threadIdx.x % 32;
-    int bit = 16;
-#pragma unroll
-    for (int half = N / 2; half > 0; half /= 2, bit /= 2)
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            const bool upper = (lane & bit) != 0;
-            const U mine = upper ? v[i + half] : v[i], other = upper ? v[i] : v[i + half];
-            v[i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
-        }
-#pragma unroll
-    for (; bit > 0; bit /= 2)
-        v[0] += __shfl_xor_sync(0xffffffffu, v[0], bit);
-    return v[0];
 }
 
 /* What the warps of a block have of their columns. */
@@ -218,7 +200,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         }
         if (!ROW)
             continue;
-        const double sum = (double)warp_sums(sums);
+        const double sum = (double)hf_warp_sums(sums);
         const int number = lane / (16 / R);
         if (lane % (16 / R) == 0 && row + number % R < end)
             atomicAdd((number < R ? p.row : p.row_size) + row + number % R, sum);
@@ -228,6 +210,23 @@ static __global__ void __launch_bounds__(THREADS, 2)
     if constexpr (ROW && COL)
         if (job.tickets != NULL)
             check_groups(job, blockIdx.x, down);
+}
+
+/* The lines of a product that has been summed. */
+static __global__ void __launch_bounds__(THREADS)
+    lines_kernel(const __grid_constant__ struct sums_job job) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, m = job.bound.m;
+    hf_chain_next();
+    hf_chain_wait();
+    if (i < m)
+        check_line(job, job.lines, m, job.bound.n, i);
+    else
+        check_line(job, job.lines + 6 * m, job.bound.n, m, i - m);
+}
+
+static cudaError_t start_lines(const struct hf_cuda *cuda, const struct sums_job &job) {
+    const int64_t blocks = (job.bound.m + job.bound.n + THREADS - 1) / THREADS;
+    return hf_chain_launch(cuda, lines_kernel, dim3((unsigned)blocks), THREADS, 0, 1, job);
 }
 
 template <typename T, bool ROW, bool COL>
@@ -284,6 +283,7 @@ hf_status hf_gemm_sums_cuda(void *stream, const struct hf_sums_pass *pass) {
 
 hf_status hf_gemm_suspects_cuda(void *stream, const struct hf_sums_pass *c,
                                 const struct hf_sums_check *check, uint32_t *suspect) {
+    struct hf_cuda *const cuda = (struct hf_cuda *)stream;
     struct hf_stage stage;
     hf_status status = HF_OK;
     struct sums_job job = {};
@@ -295,7 +295,9 @@ hf_status hf_gemm_suspects_cuda(void *stream, const struct hf_sums_pass *c,
     job.lines = check->lines;
     job.bound = check->bound;
     job.suspect = (uint32_t *)hf_stage_direct(&stage, suspect, sizeof *suspect);
-    if (hf_stage_ready(&stage))
-        status = launch_as((struct hf_cuda *)stream, job);
+    if (hf_stage_ready(&stage) && check->tickets == NULL)
+        status = hf_cuda_check(cuda, start_lines(cuda, job), "gemm lines");
+    else if (hf_stage_ready(&stage))
+        status = launch_as(cuda, job);
     return hf_stage_end(&stage, status);
 }

@@ -30,6 +30,53 @@ static cudaError_t side_map(const struct gemm_job *job, const struct gemm_side &
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+static unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
+
+/* One of sums of rows, or of columns; false: it is not for this kernel. */
+static bool pass_of(const struct hf_sums_pass *pass, struct gemm_beside_pass *to) {
+    const struct hf_sums_pass p = hf_sums_by_rows(pass);
+    const bool along = p.row != NULL;
+    *to = {(const uint16_t *)p.m.data,
+           p.m.row,
+           (int)p.rows,
+           (int)p.cols,
+           along ? p.by_col : p.by_row,
+           along ? p.by_col_size : p.by_row_size,
+           along ? p.row : p.col,
+           along ? p.row_size : p.col_size,
+           along,
+           ceil_div(p.rows, BESIDE_ROWS),
+           ceil_div(p.cols, BESIDE_COLS)};
+    to->chunks *= to->across;
+    return (uintptr_t)p.m.data % 16 == 0 && p.m.row % BESIDE_EACH == 0;
+}
+
+/* The sums that this launch makes, and says so. */
+static struct gemm_beside beside_of(const struct gemm_job *job, enum gemm_mode mode) {
+    struct gemm_beside beside = {};
+    struct hf_sums_beside *const wanted = job->beside;
+    if (wanted == NULL || job->k == 0 || mode == GEMM_SIGNED || job->release ||
+        job->plant == HF_GEMM_PLANT_A || job->tiles != job->tiles_m * job->tiles_n ||
+        (mode == GEMM_RELEASED && job->checksum != HF_CHECKSUM_FLETCHER))
+        return beside;
+    for (int i = 0; i < HF_SUMS_BESIDE; i++) {
+        if (!pass_of(&wanted->pass[i], &beside.pass[i]))
+            return beside;
+        beside.chunks += beside.pass[i].chunks;
+        if (i + 1 == HF_SUMS_EARLY)
+            beside.early = beside.chunks;
+    }
+    beside.next = wanted->next;
+    wanted->operands = true;
+    if (job->dtype_c == HF_F32 || !job->c_wide)
+        return beside;
+    double *const c[4] = {wanted->c.row, wanted->c.row_size, wanted->c.col, wanted->c.col_size};
+    for (int i = 0; i < 4; i++)
+        beside.c[i] = c[i];
+    wanted->product = true;
+    return beside;
+}
+
 template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static hf_status start(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
     CUtensorMap a = {}, b = {};
@@ -44,9 +91,11 @@ static hf_status start(struct hf_cuda *cuda, const struct gemm_job *job, unsigne
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, WG_SHARED);
     if (error != cudaSuccess)
         return hf_cuda_check(cuda, error, "gemm");
-    const unsigned blocks = tiles < (unsigned)cuda->sms ? tiles : (unsigned)cuda->sms;
+    const struct gemm_beside beside = beside_of(job, MODE);
+    const bool all = tiles > (unsigned)cuda->sms || beside.next != NULL; /* who has no tile sums */
+    const unsigned blocks = all ? (unsigned)cuda->sms : tiles;
     wgmma_kernel<BF16, TURN_A, TURN_B, MODE>
-        <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, tiles);
+        <<<blocks, WG_THREADS, WG_SHARED, cuda->stream>>>(a, b, *job, beside, tiles);
     return hf_cuda_launched(cuda, "gemm");
 }
 
@@ -54,7 +103,9 @@ template <bool BF16, int TURN_A, int TURN_B>
 static hf_status start_as(struct hf_cuda *cuda, const struct gemm_job *job, unsigned tiles) {
     switch (gemm_mode_of(job)) {
     case GEMM_PLAIN:
-        return start<BF16, TURN_A, TURN_B, GEMM_PLAIN>(cuda, job, tiles);
+        return job->beside == NULL || job->k == 0
+                   ? start<BF16, TURN_A, TURN_B, GEMM_PLAIN>(cuda, job, tiles)
+                   : start<BF16, TURN_A, TURN_B, GEMM_SUMMED>(cuda, job, tiles);
     case GEMM_SIGNED:
         return start<BF16, TURN_A, TURN_B, GEMM_SIGNED>(cuda, job, tiles);
     default:

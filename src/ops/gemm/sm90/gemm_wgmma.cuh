@@ -3,12 +3,12 @@
  * warpgroups have 64 x 256 sums each. Blocks stay and take one tile after the other, so that the
  * first stages of a tile come while the last one is stored. Steps of 16 products are in order.
  * Who multiplies signs, too: pieces of a stage while its products are on their way, and the sums.
- * Three more warps sign stages that are to be released. */
+ * Three more warps sign stages that are to be released, or sum rows and columns. */
 #ifndef HF_GEMM_WGMMA_KERNEL_CUH
 #define HF_GEMM_WGMMA_KERNEL_CUH
 
+#include "ops/gemm/sm90/gemm_wgmma_sums.cuh"
 #include "ops/gemm/sm90/wgmma.cuh"
-#include "ops/gemm/sm90/wgmma_sign.cuh"
 
 /* A side's stage: lines [line, line + LINES) of products [from, from + 64). */
 template <int LINES, int TURN>
@@ -108,6 +108,11 @@ static __device__ __forceinline__ void wg_multiply(float (&sum)[128], uint32_t s
                                         hf_wgmma_desc(low_b + (uint32_t)p * STEP_B, upper),
                                         add || p > 0);
     hf_wgmma_commit();
+}
+
+/* Do the warps that sign stages have nothing to sign? */
+static __device__ __forceinline__ bool wg_signs_nothing(const struct gemm_job &job) {
+    return !job.release && job.plant != HF_GEMM_PLANT_A;
 }
 
 template <enum gemm_mode MODE>
@@ -241,8 +246,8 @@ static __device__ __forceinline__ void wg_store_halves(const struct gemm_job &jo
 
 template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, unsigned tiles,
-                                                  char *shared, uint32_t base) {
-    constexpr bool SIGNED = MODE != GEMM_PLAIN;
+                                                  char *shared, uint32_t base, bool summed) {
+    constexpr bool SIGNED = MODE == GEMM_SIGNED || MODE == GEMM_RELEASED;
     const int count = (int)((job.k + WG_DEPTH - 1) / WG_DEPTH);
     struct wg_pipe p = {base, 0, 0, count};
     char *const own = shared + WG_BLOCKS + (int)threadIdx.x / 32 * GEMM_BLOCK_BYTES;
@@ -266,6 +271,8 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
             wg_store_halves<BF16>(job, place, own, sum);
         else
             wg_store(job, place, (float *)own, sum);
+        if (summed)
+            wg_stored(shared);
         if (MODE == GEMM_SIGNED && wg_ends(job, t, tiles))
             hf_bar_sync(WG_ENTRY, WG_CONSUMERS + 32);
         if (SIGNED)
@@ -285,7 +292,8 @@ static __device__ __forceinline__ void wg_consume(const struct gemm_job &job, un
 
 /* The shared memory of a block, its barriers made. All threads. */
 template <enum gemm_mode MODE>
-static __device__ __forceinline__ char *wg_begin(char *dynamic, uint32_t *base) {
+static __device__ __forceinline__ char *wg_begin(const struct gemm_job &job, char *dynamic,
+                                                 uint32_t *base) {
     const uint32_t from = hf_shared(dynamic);
     *base = (from + 1023) / 1024 * 1024;
     char *const shared = dynamic + (*base - from);
@@ -293,11 +301,14 @@ static __device__ __forceinline__ char *wg_begin(char *dynamic, uint32_t *base) 
         for (int i = 0; i < WG_STAGES; i++) {
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)i * 8, 1);
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(WG_STAGES + i) * 8,
-                         (WG_CONSUMERS + (MODE == GEMM_RELEASED ? WG_SIGNERS : 0)) / 32);
+                         (WG_CONSUMERS +
+                          (MODE == GEMM_RELEASED && !wg_signs_nothing(job) ? WG_SIGNERS : 0)) /
+                             32);
             hf_mbar_init(*base + WG_BARRIERS + (uint32_t)(2 * WG_STAGES + i) * 8,
                          WG_CONSUMERS / 32);
         }
         hf_mbar_init_fence();
+        *(struct gemm_beside_tiles *)(shared + WG_TILES) = {0, 0};
     }
     return shared;
 }
@@ -306,25 +317,39 @@ template <bool BF16, int TURN_A, int TURN_B, enum gemm_mode MODE>
 static __global__ void __launch_bounds__(WG_THREADS, 1)
     wgmma_kernel(const __grid_constant__ CUtensorMap map_a,
                  const __grid_constant__ CUtensorMap map_b,
-                 const __grid_constant__ struct gemm_job job, unsigned tiles) {
+                 const __grid_constant__ struct gemm_job job,
+                 const __grid_constant__ struct gemm_beside beside, unsigned tiles) {
     extern __shared__ char wg_shared[];
     uint32_t base;
-    char *const shared = wg_begin<MODE>(wg_shared, &base);
-    if (MODE != GEMM_PLAIN && gemm_is_crc(job.checksum))
+    char *const shared = wg_begin<MODE>(job, wg_shared, &base), *ring;
+    const bool summed = wg_may_sum(MODE) && beside.next != NULL;
+    if ((MODE == GEMM_SIGNED || MODE == GEMM_RELEASED) && gemm_is_crc(job.checksum))
         gemm_crc_fill((uint32_t *)(shared + WG_TABLE), job.checksum);
     __syncthreads();
     if (threadIdx.x >= WG_CONSUMERS) {
-        hf_regs_lower<MODE == GEMM_RELEASED ? 56 : 40>();
-        if (threadIdx.x == WG_CONSUMERS)
-            wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
-        else if (MODE == GEMM_RELEASED && threadIdx.x >= WG_CONSUMERS + 32)
+        hf_regs_lower<wg_regs(MODE)>();
+        if (threadIdx.x < WG_CONSUMERS + 32) {
+            if (threadIdx.x == WG_CONSUMERS)
+                wg_produce<TURN_A, TURN_B>(job, tiles, &map_a, &map_b, base);
+            return;
+        }
+        const unsigned number = (threadIdx.x - WG_CONSUMERS - 32) / 32;
+        ring = shared + (number == 2 ? WG_TABLE : WG_RINGS + number * BESIDE_RING);
+        if (MODE == GEMM_RELEASED && !wg_signs_nothing(job))
             wg_sign_stages(job, tiles, shared, base);
         else if (MODE == GEMM_SIGNED && threadIdx.x / 32 == WG_CONSUMERS / 32 + 1)
             wg_write_entries(job, tiles, shared);
     } else {
-        hf_regs_raise<MODE == GEMM_RELEASED ? 224 : 232>();
-        wg_consume<BF16, TURN_A, TURN_B, MODE>(job, tiles, shared, base);
+        hf_regs_raise<wg_regs_multiply(MODE)>();
+        wg_consume<BF16, TURN_A, TURN_B, MODE>(job, tiles, shared, base, summed);
+        if (!wg_may_sum(MODE) || !summed)
+            return;
+        hf_bar_sync(WG_BAR, WG_CONSUMERS); /* stages are free for what follows */
+        hf_regs_lower<wg_regs(MODE)>();
+        ring = shared + threadIdx.x / 32 * BESIDE_RING;
     }
+    if (wg_may_sum(MODE) && summed)
+        wg_sum<BF16>(job, beside, tiles, shared, ring);
 }
 
 #endif

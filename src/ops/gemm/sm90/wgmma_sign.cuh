@@ -6,6 +6,7 @@
 
 #include "device/cuda/ptx.cuh"
 #include "ops/gemm/cuda/gemm_sign.cuh"
+#include "ops/gemm/sm90/gemm_beside.cuh"
 
 #define WG_ROWS 128
 #define WG_COLS 256
@@ -21,12 +22,12 @@
 #define WG_TABLE (WG_BARRIERS + 128)
 #define WG_SUMS (WG_TABLE + GEMM_CRC_WORDS * 4)
 #define WG_BLOCKS (WG_SUMS + 512) /* of each warp, for what it stores */
-#define WG_SHARED                                                                                  \
-    (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES +                                            \
-     1024)         /* and to begin at a multiple of 1,024 */
-#define WG_BAR 1   /* of the consumers */
-#define WG_BOTH 2  /* of consumers and signers */
-#define WG_ENTRY 3 /* of consumers and the warp that writes entries */
+#define WG_RINGS (WG_BLOCKS + WG_CONSUMERS / 32 * GEMM_BLOCK_BYTES)
+#define WG_TILES (WG_RINGS + 2 * BESIDE_RING) /* of two warps that sum; a third has the table */
+#define WG_SHARED (WG_TILES + 16 + 1024)      /* and to begin at a multiple of 1,024 */
+#define WG_BAR 1                              /* of the consumers */
+#define WG_BOTH 2                             /* of consumers and signers */
+#define WG_ENTRY 3                            /* of consumers and the warp that writes entries */
 #define WG_SIGNERS 96
 static_assert(GEMM_SUMS_BYTES <= 384, "the sums' place");
 static_assert(WG_STAGES * 3 * 8 <= 128 && WG_SHARED <= 232448, "it fits a multiprocessor");
