@@ -159,7 +159,8 @@ def repairs(ours, kind, size):
     wide, absolute = (a.double(), b.double()), (a.double().abs(), b.double().abs())
     want, sizes = ((wide[0] @ wide[1].sum(1), wide[0].sum(0) @ wide[1]),
                    (absolute[0] @ absolute[1].sum(1), absolute[0].sum(0) @ absolute[1]))
-    summed = (96 + 3 * size / 256) * 2.0 ** -52 + (0 if kind == "f64" else 64 * 2.0 ** -24)  # see ops/gemm/sums.h
+    short = {"f64": 0, "f32": 64}.get(kind, 160) * 2.0 ** -24  # see ops/gemm/sums.h
+    summed = (96 + 3 * size / 256) * 2.0 ** -52 + short
 
     def off(place):
         lines = (c[place[0]].double(), c[:, place[1]].double())
