@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""size.py COMPRESSED FILE... : no shared library is larger than 12.5 MB (12 is the aim), with all GPU code in it, no
-archive than 14. COMPRESSED: 1 if nvcc compresses for size (cmake/Cuda.cmake), or if there is no GPU code."""
+"""size.py COMPRESSED FILE... : no shared library is larger than 12.7 MB (12 is the aim), with all GPU code in it, no
+archive than 14.2. COMPRESSED: 1 if nvcc compresses for size (cmake/Cuda.cmake), or if there is no GPU code."""
 import os
 import sys
 
 from common import finish, skip
 
-LIMIT = {".a": 14_000_000}  # archives keep names that the linker drops
-SHARED = 12_500_000
+LIMIT = {".a": 14_200_000}  # archives keep names that the linker drops
+SHARED = 12_700_000
 
 
 def main(compressed, *paths):
