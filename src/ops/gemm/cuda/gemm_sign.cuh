@@ -304,8 +304,8 @@ static __device__ __forceinline__ int32_t gemm_shares(int stages, int number, in
     return number < stages ? (int32_t)((unsigned)(stages - 1 - number) / (unsigned)tiles + 1) : 0;
 }
 
-/* sums: of a thread's sums; key: of the tile. All threads that multiply, a block for each tile, when
- * they have stored it. */
+/* sums: of a thread's sums; key: of the tile. All threads that multiply, a block for each tile,
+ * when they have stored it. */
 template <int BAR>
 static __device__ inline void
 gemm_signer_end(const struct gemm_job &job, const struct gemm_signer *s,

@@ -170,8 +170,8 @@ static __device__ __forceinline__ void wg_share_sign(struct wg_share *share, int
     share->next = next - PIECES;
 }
 
-/* What a consumer signs of a tile, shares of its panels and its sums; and has signed of the tiles of
- * an entry. */
+/* What a consumer signs of a tile, shares of its panels and its sums; and has signed of the tiles
+ * of an entry. */
 struct wg_shares {
     struct wg_share a, b;
     struct gemm_sign sums;
