@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct pipe {
-    struct hf_cuda own; /* its stream is that of the copies; its error text is not shared */
+    struct hf_cuda_own own; /* its stream is that of the copies; its error text is not shared */
     cudaStream_t kernels;
     cudaEvent_t arrived[HF_PIPE_SLOTS], left[HF_PIPE_SLOTS];
 };
@@ -66,10 +66,10 @@ static void pipe_close(void *handle) {
     struct pipe *p = handle;
     if (p == NULL)
         return;
-    const int before = hf_cuda_enter(&p->own);
-    if (p->own.stream != NULL) {
-        (void)cudaStreamSynchronize(p->own.stream);
-        (void)cudaStreamDestroy(p->own.stream);
+    const int before = hf_cuda_enter(&p->own.cuda);
+    if (p->own.cuda.stream != NULL) {
+        (void)cudaStreamSynchronize(p->own.cuda.stream);
+        (void)cudaStreamDestroy(p->own.cuda.stream);
     }
     for (int i = 0; i < HF_PIPE_SLOTS; i++) {
         if (p->arrived[i] != NULL)
@@ -83,7 +83,7 @@ static void pipe_close(void *handle) {
 }
 
 static hf_status make_events(struct pipe *p) {
-    struct hf_cuda *own = &p->own;
+    struct hf_cuda *own = &p->own.cuda;
     HF_TRY(hf_cuda_check(own, cudaStreamCreateWithFlags(&own->stream, cudaStreamNonBlocking),
                          "stream"));
     for (int i = 0; i < HF_PIPE_SLOTS; i++) {
@@ -101,14 +101,14 @@ static hf_status pipe_open(void *stream, void **handle) {
     *handle = NULL;
     if (p == NULL)
         return HF_E_NOMEM;
-    p->own = *cuda;
-    p->own.stream = NULL;
+    p->own.cuda = *cuda;
+    p->own.cuda.stream = NULL;
     p->kernels = cuda->stream;
     const int before = hf_cuda_enter(cuda);
     const hf_status status = make_events(p);
     hf_cuda_leave(before);
     if (status != HF_OK) {
-        memcpy(cuda->error, p->own.error, sizeof cuda->error);
+        memcpy(cuda->error, p->own.cuda.error, sizeof cuda->error);
         pipe_close(p);
         return status;
     }
@@ -117,7 +117,7 @@ static hf_status pipe_open(void *stream, void **handle) {
 }
 
 static hf_status queue_copy(struct pipe *p, int slot, const struct hf_row_copy *c) {
-    struct hf_cuda *own = &p->own;
+    struct hf_cuda *own = &p->own.cuda;
     HF_TRY(hf_cuda_check(own, cudaStreamWaitEvent(own->stream, p->left[slot], 0), "copy"));
     const size_t row = c->row_bytes, rows = (size_t)c->rows;
     const cudaError_t error =
@@ -131,7 +131,7 @@ static hf_status queue_copy(struct pipe *p, int slot, const struct hf_row_copy *
 
 static hf_status pipe_begin(void *handle, int slot, const struct hf_row_copy *copy) {
     struct pipe *p = handle;
-    const int before = hf_cuda_enter(&p->own);
+    const int before = hf_cuda_enter(&p->own.cuda);
     const hf_status status = queue_copy(p, slot, copy);
     hf_cuda_leave(before);
     return status;
@@ -139,21 +139,22 @@ static hf_status pipe_begin(void *handle, int slot, const struct hf_row_copy *co
 
 static hf_status pipe_arrive(void *handle, int slot) {
     struct pipe *p = handle;
-    return hf_cuda_check(&p->own, cudaStreamWaitEvent(p->kernels, p->arrived[slot], 0), "copy");
+    return hf_cuda_check(&p->own.cuda, cudaStreamWaitEvent(p->kernels, p->arrived[slot], 0),
+                         "copy");
 }
 
 static hf_status pipe_wait(void *handle, int slot) {
     struct pipe *p = handle;
-    return hf_cuda_check(&p->own, cudaEventSynchronize(p->arrived[slot]), "copy of rows");
+    return hf_cuda_check(&p->own.cuda, cudaEventSynchronize(p->arrived[slot]), "copy of rows");
 }
 
 static hf_status pipe_leave(void *handle, int slot) {
     struct pipe *p = handle;
-    return hf_cuda_check(&p->own, cudaEventRecord(p->left[slot], p->kernels), "copy");
+    return hf_cuda_check(&p->own.cuda, cudaEventRecord(p->left[slot], p->kernels), "copy");
 }
 
 static const char *pipe_error_text(const void *handle) {
-    return ((const struct pipe *)handle)->own.error;
+    return ((const struct pipe *)handle)->own.cuda.error;
 }
 
 const struct hf_pipe_table hf_cuda_pipe = {

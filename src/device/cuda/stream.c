@@ -8,7 +8,7 @@
 
 void hf_cuda_seen(struct hf_cuda *cuda) { ((struct hf_cuda_own *)(void *)cuda)->seen = true; }
 
-/* All that is queued is asked about here. */
+/* All that is queued is asked about here. Each hf_cuda is the first member of an hf_cuda_own. */
 hf_status hf_cuda_check(struct hf_cuda *cuda, cudaError_t error, const char *what) {
     ((struct hf_cuda_own *)(void *)cuda)->seen = false;
     if (error == cudaSuccess)
