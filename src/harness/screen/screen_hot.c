@@ -106,6 +106,14 @@ static hf_status multiply(struct hot *h, int kind, bool plant, double *seconds) 
     return HF_OK;
 }
 
+/* The kernel of a product among those that are listed; NULL: it is not. */
+static struct screen_kernel *listed(const struct hot *h, int kind) {
+    for (int k = 0; k < h->s->kernels; k++)
+        if (strcmp(h->s->kernel[k].kernel->name, h->name[kind]) == 0)
+            return &h->s->kernel[k];
+    return NULL;
+}
+
 static void tell(struct hot *h, int kind, const hf_dev_screen_finding *found, const char *text) {
     struct screen *s = h->s;
     char problem[64];
@@ -119,9 +127,9 @@ static void tell(struct hot *h, int kind, const hf_dev_screen_finding *found, co
     f.with = f.core < 0 ? s->cores : 1;
     f.text = text;
     s->result->findings++;
-    for (int k = 0; f.core >= 0 && f.core < s->cores && k < s->kernels; k++)
-        if (strcmp(s->kernel[k].kernel->name, f.kernel) == 0)
-            s->kernel[k].wrong[f.core]++;
+    struct screen_kernel *const kernel = listed(h, kind);
+    if (kernel != NULL && f.core >= 0 && f.core < s->cores)
+        kernel->wrong[f.core]++;
     if (s->opts->finding)
         s->opts->finding(s->opts->user, &f);
 }
@@ -162,8 +170,22 @@ static hf_status triage(struct hot *h, int kind, hf_gemm_tile tile) {
     return HF_OK;
 }
 
+/* Each multiprocessor that made tiles of a product has answered once. */
+static void count_answers(const struct hot *h, int kind) {
+    bool seen[SCREEN_CORES] = {false};
+    struct screen_kernel *const kernel = listed(h, kind);
+    for (int64_t i = 0; kernel != NULL && i < h->tiles[kind]; i++) {
+        const int unit = h->tile[i].unit;
+        if (unit < 0 || unit >= h->s->cores || seen[unit])
+            continue;
+        seen[unit] = true;
+        kernel->visits[unit]++;
+    }
+}
+
 /* Compare with the first product; each multiprocessor that differs is told once. */
 static hf_status look(struct hot *h, int kind, int *told) {
+    count_answers(h, kind);
     for (int64_t i = 0; i < h->tiles[kind]; i++) {
         const hf_gemm_tile tile = h->tile[i];
         if (tile.c == h->first[kind][i].c)
