@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/checkpoint.h"
 #include "algo/kmeans/fit.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -346,7 +347,7 @@ static void emit(struct writer *w, const void *data, size_t bytes) {
 /* Centroids are stored as the machine has them, in the byte order that a field tells. */
 static void emit_centers(struct writer *w, const struct hf_fit_problem *problem,
                          const void *centers) {
-    emit(w, centers, (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
+    emit(w, centers, hf_center_bytes(problem));
 }
 
 static void emit_history(struct writer *w, const struct hf_history *h) {

@@ -96,24 +96,23 @@ struct hf_past {
 /* What the iterations are checked against: a second book of the labels and sums, and a copy of the
  * centroids that were found right last. */
 struct hf_ledger {
-    void *block;              /* owns the rest; NULL: there is none */
-    void *device;             /* on a GPU owns factor, hash, labels, word and count instead;
+    void *block;                    /* owns the rest; NULL: there is none */
+    void *device;                   /* on a GPU owns factor, hash, labels, word and count instead;
                                        where labels are NULL there is no book (yet) */
-    uint64_t lent[2], packed; /* signatures of current and previous, and of what became of
+    uint64_t lent[2], packed;       /* signatures of current and previous, and of what became of
                                        packed rows, from op lloyd */
-    uint64_t *factor;         /* [limbs, d + 1] of op rowhash */
-    uint64_t rows, rows_now;  /* signature of the rows when they were first read, and in this
+    uint64_t *factor;               /* [limbs, d + 1] of op rowhash */
+    uint64_t rows, rows_now;        /* signature of the rows when they were first read, and in this
                                        pass so far */
-    uint64_t *hash;           /* [n] by op rowhash */
-    uint64_t sign;            /* their signature */
-    uint64_t best_sign;       /* of the best centroids */
-    void *before;             /* copy of the sums, of updates that are made twice */
-    int32_t *labels;          /* [n] that the next two are of; -1: in no cluster */
-    uint64_t *word;           /* [k] sum of the hashes of a cluster's rows */
-    int64_t *count;           /* [k] of its rows */
-    int64_t changed;          /* labels that changed in this iteration, as they were booked;
-                                       -1: they are not yet */
-    struct hf_past past;
+    uint64_t *hash;                 /* [n] by op rowhash */
+    uint64_t sign;                  /* their signature */
+    uint64_t best_sign;             /* of the best centroids */
+    void *before;                   /* copy of the sums, of updates that are made twice */
+    int32_t *labels;                /* [n] that the next two are of; -1: in no cluster */
+    uint64_t *word;                 /* [k] sum of the hashes of a cluster's rows */
+    int64_t *count;                 /* [k] of its rows */
+    int64_t changed;                /* labels that changed in this iteration, booked; -1: not yet */
+    struct hf_past past;            /* of iterations since rows were packed */
     uint32_t mended;                /* fault that was put right last, */
     int mended_in;                  /* and the iteration */
     void *current, *previous;       /* [k, d] copies of the centroids after the last iteration, */

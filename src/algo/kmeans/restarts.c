@@ -14,8 +14,8 @@
 #include "algo/kmeans/loop/lloyd_loop.h"
 #include "algo/kmeans/guard/protect.h"
 #include "algo/kmeans/loop/skip.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "base/mem.h"
 #include "core/run.h"
 #include "guard/guard.h"
@@ -34,8 +34,7 @@ static bool keep_if_better(const struct hf_fit_problem *problem, const struct hf
     if (best->number >= 0 && !(run->inertia < best->inertia))
         return false;
     const struct hf_history spare = best->history;
-    memcpy(centers->best, centers->current,
-           (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
+    memcpy(centers->best, centers->current, hf_center_bytes(problem));
     *best = *run;
     run->history = spare;
     return true;
@@ -206,8 +205,7 @@ static hf_status run_all(struct hf_fit *fit, struct hf_restart *run, struct hf_r
 static hf_status revisit_best(struct hf_fit *fit, struct hf_restart *best) {
     const struct hf_fit_problem *problem = &fit->problem;
     const double begin = hf_now_s();
-    memcpy(fit->centers.current, fit->centers.best,
-           (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
+    memcpy(fit->centers.current, fit->centers.best, hf_center_bytes(problem));
     struct hf_restart run = {0};
     HF_TRY(hf_lloyd_clear(fit));
     hf_ledger_keep_state(fit);

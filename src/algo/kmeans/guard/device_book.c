@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/guard/device_book.h"
 #include "algo/kmeans/guard/ledger.h"
-#include "base/dtype.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "guard/guard.h"
 
 bool hf_device_ledger_lend(struct hf_fit *fit, struct hf_lloyd_book *book) {
@@ -57,7 +57,7 @@ hf_status hf_device_ledger_returned(struct hf_fit *fit, int iterations) {
     const struct hf_fit_problem *problem = &fit->problem;
     struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = problem->ctx;
-    const size_t bytes = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
+    const size_t bytes = hf_center_bytes(problem);
     count_checks(ctx, problem, iterations);
     HF_TRY(check_packed(fit));
     if (hf_guard_sign(fit->centers.current, bytes) == l->lent[0] &&

@@ -8,7 +8,6 @@
 #include "algo/kmeans/loop/labels.h"
 #include "algo/kmeans/loop/skip.h"
 #include "algo/kmeans/loop/calls.h"
-#include "base/dtype.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "core/array.h"
@@ -27,10 +26,6 @@
      HF_CHECK_BIT(HF_FAULT_CHANGES) | HF_CHECK_BIT(HF_FAULT_RANGE) |                               \
      HF_CHECK_BIT(HF_FAULT_COUNTS) | HF_CHECK_BIT(HF_FAULT_STATE))
 
-static size_t center_bytes(const struct hf_fit_problem *problem) {
-    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-}
-
 static size_t factors(const struct hf_sums *sums) { return (size_t)(sums->limbs * (sums->d + 1)); }
 
 /* carve->base NULL: measure. */
@@ -44,8 +39,8 @@ static void carve_ledger(const struct hf_fit *fit, hf_carve *carve, struct hf_le
         l->word = hf_carve_take(carve, k * sizeof(uint64_t));
         l->count = hf_carve_take(carve, k * sizeof(int64_t));
     }
-    l->current = hf_carve_take(carve, center_bytes(&fit->problem));
-    l->previous = hf_carve_take(carve, center_bytes(&fit->problem));
+    l->current = hf_carve_take(carve, hf_center_bytes(&fit->problem));
+    l->previous = hf_carve_take(carve, hf_center_bytes(&fit->problem));
     l->columns = hf_carve_take(carve, (size_t)fit->problem.d * HF_COLUMN_ARRAYS * sizeof(double));
     hf_past_carve(fit, carve, &l->past);
     l->relocated = fit->refill.relocated ? hf_carve_take(carve, k * sizeof *l->relocated) : NULL;
@@ -71,8 +66,8 @@ static uint64_t sign_facts(const struct hf_fit_problem *problem, const double *c
 }
 
 static uint64_t sign_own_facts(const struct hf_fit *fit) {
-    const double weight_mult = fit->centers.sums.weight_mult;
-    return sign_facts(&fit->problem, fit->columns.block, &fit->frame, weight_mult);
+    return sign_facts(&fit->problem, fit->columns.block, &fit->frame,
+                      fit->centers.sums.weight_mult);
 }
 
 hf_status hf_ledger_open(struct hf_fit *fit) {
@@ -451,7 +446,7 @@ hf_status hf_ledger_move(struct hf_fit *fit, const struct hf_moved_row *moves, i
 static hf_status check_centers(struct hf_fit *fit, void *now, const void *kept, uint64_t sign,
                                const char *which) {
     hf_context *ctx = fit->problem.ctx;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     if (hf_guard_sign(now, bytes) == sign)
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
@@ -484,7 +479,7 @@ static hf_status check_read(struct hf_fit *fit, const void *centers, uint64_t si
                             const char *which) {
     hf_context *ctx = fit->problem.ctx;
     hf_guard_checked(ctx, HF_FAULT_STATE, fit->problem.k);
-    if (hf_guard_sign(centers, center_bytes(&fit->problem)) == sign)
+    if (hf_guard_sign(centers, hf_center_bytes(&fit->problem)) == sign)
         return HF_OK;
     hf_guard_found(ctx, HF_FAULT_STATE, -1, -1);
     return hf_ctx_fail(ctx, HF_E_CORRUPT,
@@ -536,7 +531,7 @@ hf_status hf_ledger_check_state(struct hf_fit *fit) {
 /* fit->centers.current, and what else the state is beside the centroids before. */
 static void keep_current(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     hf_device_ledger_keep_bounds(fit);
     memcpy(l->current, fit->centers.current, bytes);
     l->signs[0] = hf_guard_sign(l->current, bytes);
@@ -548,7 +543,7 @@ static void keep_current(struct hf_fit *fit) {
 
 void hf_ledger_keep_state(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     if (!l->block)
         return;
     memcpy(l->previous, fit->centers.previous, bytes);
@@ -571,7 +566,7 @@ void hf_ledger_keep_step(struct hf_fit *fit, const void *used) {
 
 bool hf_ledger_restore_state(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     if (!l->block || !l->kept || hf_guard_sign(l->current, bytes) != l->signs[0] ||
         hf_guard_sign(l->previous, bytes) != l->signs[1] || !restore_facts(fit))
         return false;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The best centroids of the restarts so far, before they become the result. */
 #include "algo/kmeans/guard/ledger.h"
-#include "base/dtype.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "guard/guard.h"
 #include <string.h>
-
-static size_t center_bytes(const struct hf_fit_problem *problem) {
-    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-}
 
 hf_status hf_ledger_check_best(struct hf_fit *fit) {
     const struct hf_ledger *l = &fit->ledger;
     hf_context *ctx = fit->problem.ctx;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     if (!l->block || !l->best_signed || !hf_guard_checks(ctx, HF_FAULT_STATE) ||
         hf_guard_sign(fit->centers.best, bytes) == l->best_sign)
         return HF_OK;
@@ -32,6 +28,6 @@ void hf_ledger_keep_best(struct hf_fit *fit) {
     struct hf_ledger *l = &fit->ledger;
     if (!l->block || !hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE))
         return;
-    l->best_sign = hf_guard_sign(fit->centers.current, center_bytes(&fit->problem));
+    l->best_sign = hf_guard_sign(fit->centers.current, hf_center_bytes(&fit->problem));
     l->best_signed = true;
 }

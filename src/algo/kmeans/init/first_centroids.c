@@ -7,6 +7,7 @@
 #include "algo/kmeans/loop/calls.h"
 #include "algo/kmeans/loop/centers.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "base/dtype.h"
 #include "core/run.h"
 #include "guard/guard.h"
@@ -76,8 +77,7 @@ static hf_status make(void *user, int turn) {
 static uint64_t sign(const void *user) {
     const struct hf_fit *fit = ((const struct starting *)user)->fit;
     const struct hf_fit_problem *problem = &fit->problem;
-    return hf_guard_sign(fit->centers.current,
-                         (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type));
+    return hf_guard_sign(fit->centers.current, hf_center_bytes(problem));
 }
 
 static hf_status make_checked(struct starting *s) {
@@ -97,7 +97,7 @@ static hf_status make_checked(struct starting *s) {
 
 hf_status hf_fit_start(struct hf_fit *fit, int restart) {
     const struct hf_fit_problem *problem = &fit->problem;
-    const size_t centers = (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
+    const size_t centers = hf_center_bytes(problem);
     struct starting s = {.fit = fit, .restart = restart};
     fit->centers.current = fit->centers.start;
     fit->centers.previous = (char *)fit->centers.start + centers;

@@ -103,8 +103,7 @@ hf_status hf_centers_moves(struct hf_fit *fit, double *square, double *shift) {
     args.given = true;
     args.moved = square;
     args.shift = shift;
-    const size_t bytes =
-        (size_t)(fit->problem.k * fit->problem.d) * hf_dtype_bytes(fit->problem.center_type);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     const bool signs = fit->ledger.block && hf_guard_checks(fit->problem.ctx, HF_FAULT_STATE);
     const uint64_t before = signs ? hf_guard_sign(args.next, bytes) : 0;
     HF_TRY(run_means(fit, &args));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/clusters.h"
+#include "base/dtype.h"
 
 /* Centroids of a range of a loop: so many values, and what one costs beside its own. */
 #define GRAIN_VALUES 4608
@@ -9,6 +10,10 @@ void hf_for_clusters(const struct hf_fit_problem *problem, int64_t count, hf_ran
                      void *job) {
     hf_parallel_for(hf_ctx_pool(problem->ctx), count,
                     1 + GRAIN_VALUES / (problem->d + GRAIN_BESIDE), fn, job);
+}
+
+size_t hf_center_bytes(const struct hf_fit_problem *problem) {
+    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
 }
 
 hf_array hf_centers(const struct hf_fit_problem *problem, void *centers) {

@@ -8,7 +8,8 @@
 /* A loop over clusters, on the threads of the CPU where they are worth it. */
 void hf_for_clusters(const struct hf_fit_problem *problem, int64_t count, hf_range_fn *fn,
                      void *job);
-/* A view of [k, d] centroids. */
+/* Bytes of [k, d] centroids, and a view of them. */
+size_t hf_center_bytes(const struct hf_fit_problem *problem);
 hf_array hf_centers(const struct hf_fit_problem *problem, void *centers);
 /* What its centroids are, for op means. */
 struct hf_center_rule hf_fit_rule(const struct hf_fit_problem *problem,

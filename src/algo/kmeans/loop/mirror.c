@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/loop/mirror.h"
 #include "algo/kmeans/loop/labels.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "base/mem.h"
-
-static size_t center_bytes(const struct hf_fit *fit) {
-    const struct hf_fit_problem *problem = &fit->problem;
-    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-}
 
 static size_t sum_bytes(const struct hf_sums *s) {
     return (size_t)(s->limbs * s->k * s->d) * sizeof(int64_t);
@@ -27,7 +23,7 @@ static void carve_mirror(const struct hf_fit *fit, hf_carve *carve, struct hf_mi
     m->sums = fit->centers.sums;
     m->old_labels = hf_mirror_take(carve, (size_t)hf_min64(fit->problem.n, fit->data.panel_rows) *
                                               sizeof(int32_t));
-    m->centers = hf_mirror_take(carve, center_bytes(fit));
+    m->centers = hf_mirror_take(carve, hf_center_bytes(&fit->problem));
     m->mult = hf_mirror_take(carve, (size_t)fit->problem.d * sizeof(double));
     m->sums.sum = hf_mirror_take(carve, sum_bytes(&fit->centers.sums));
     m->sums.count = hf_mirror_take(carve, count_bytes(&fit->centers.sums));
@@ -73,7 +69,7 @@ hf_status hf_mirror_begin(struct hf_fit *fit, struct hf_mirror *m) {
     int32_t *labels = NULL;
     HF_TRY(hf_labels_for_ops(&fit->problem, &fit->labels, &labels));
     HF_TRY(hf_ctx_fill(ctx, m->stats, 0, sizeof *m->stats));
-    HF_TRY(hf_ctx_copy(ctx, m->centers, fit->centers.current, center_bytes(fit)));
+    HF_TRY(hf_ctx_copy(ctx, m->centers, fit->centers.current, hf_center_bytes(&fit->problem)));
     HF_TRY(hf_ctx_copy(ctx, m->sums.sum, s->sum, sum_bytes(s)));
     HF_TRY(hf_ctx_copy(ctx, m->sums.count, s->count, count_bytes(s)));
     return hf_ctx_copy(ctx, m->sums.weight, s->weight, weight_bytes(s));

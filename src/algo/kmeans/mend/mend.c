@@ -8,7 +8,6 @@
 #include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/loop/clusters.h"
 #include "algo/kmeans/loop/skip.h"
-#include "base/dtype.h"
 #include "core/array.h"
 #include "core/run.h"
 #include "guard/guard.h"
@@ -39,10 +38,6 @@ static hf_status each_batch(struct hf_fit *fit, bool (*wanted)(void *user, int64
 
 /* ---- what can be wrong */
 
-static size_t center_bytes(const struct hf_fit_problem *problem) {
-    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-}
-
 static bool is_cluster(const struct hf_fit *fit, int32_t label) {
     return (uint32_t)label < (uint32_t)fit->problem.k;
 }
@@ -57,7 +52,7 @@ static bool serves(const struct hf_fit *fit) {
 
 bool hf_mend_sound(const struct hf_fit *fit) {
     return !serves(fit) || (hf_ledger_facts_hold(fit) &&
-                            hf_guard_sign(fit->centers.current, center_bytes(&fit->problem)) ==
+                            hf_guard_sign(fit->centers.current, hf_center_bytes(&fit->problem)) ==
                                 fit->ledger.signs[0]);
 }
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/kmeans/mend/past.h"
 #include "algo/kmeans/mend/gathered.h"
-#include "base/dtype.h"
+#include "algo/kmeans/loop/clusters.h"
 #include "guard/guard.h"
 #include <string.h>
 
 #define DEPTH 32      /* iterations, at most, */
 #define SHARE 8       /* and at most this part of what the rows take */
 #define MOST_GROUPS 8 /* of packed rows that are looked at one by one */
-
-static size_t center_bytes(const struct hf_fit_problem *problem) {
-    return (size_t)(problem->k * problem->d) * hf_dtype_bytes(problem->center_type);
-}
 
 void hf_past_carve(const struct hf_fit *fit, hf_carve *carve, struct hf_past *past) {
     const struct hf_fit_problem *problem = &fit->problem;
@@ -21,18 +17,18 @@ void hf_past_carve(const struct hf_fit *fit, hf_carve *carve, struct hf_past *pa
     if (!hf_ctx_is_host(problem->ctx) || hf_assign_packed_bytes(problem->n, problem->d) == 0 ||
         past->depth < 2)
         return;
-    past->centers = hf_carve_take(carve, (size_t)past->depth * center_bytes(problem));
+    past->centers = hf_carve_take(carve, (size_t)past->depth * hf_center_bytes(problem));
     past->sign = hf_carve_take(carve, (size_t)past->depth * sizeof *past->sign);
 }
 
 static char *place(const struct hf_fit *fit, int at) {
     const struct hf_past *p = &fit->ledger.past;
-    return (char *)p->centers + (size_t)(at % p->depth) * center_bytes(&fit->problem);
+    return (char *)p->centers + (size_t)(at % p->depth) * hf_center_bytes(&fit->problem);
 }
 
 void hf_past_keep(struct hf_fit *fit, int iteration, bool first) {
     struct hf_past *p = &fit->ledger.past;
-    const size_t bytes = center_bytes(&fit->problem);
+    const size_t bytes = hf_center_bytes(&fit->problem);
     if (!fit->ledger.labels || !p->centers)
         return;
     if (first)
@@ -51,9 +47,9 @@ static bool kept_labels(struct hf_fit *fit, int64_t first, int64_t count) {
         hf_gather_row(&g, i);
     const int open = fit->ledger.changed < 0; /* the last ones have no labels yet */
     for (int at = p->begin; kept && at < p->end - open; at++) {
-        kept =
-            hf_guard_sign(place(fit, at), center_bytes(&fit->problem)) == p->sign[at % p->depth] &&
-            hf_gather_decide(&g, place(fit, at)) == HF_OK;
+        kept = hf_guard_sign(place(fit, at), hf_center_bytes(&fit->problem)) ==
+                   p->sign[at % p->depth] &&
+               hf_gather_decide(&g, place(fit, at)) == HF_OK;
         for (int64_t i = 0; kept && i < g.count; i++)
             kept = g.label[i] == fit->ledger.labels[g.row[i]];
     }
