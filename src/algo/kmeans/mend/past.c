@@ -28,14 +28,13 @@ static char *place(const struct hf_fit *fit, int at) {
 
 void hf_past_keep(struct hf_fit *fit, int iteration, bool first) {
     struct hf_past *p = &fit->ledger.past;
-    const size_t bytes = hf_center_bytes(&fit->problem);
     if (!fit->ledger.labels || !p->centers)
         return;
     if (first)
         p->begin = iteration;
     p->end = iteration + 1;
-    memcpy(place(fit, iteration), fit->centers.current, bytes);
-    p->sign[iteration % p->depth] = hf_guard_sign(fit->centers.current, bytes);
+    memcpy(place(fit, iteration), fit->centers.current, hf_center_bytes(&fit->problem));
+    p->sign[iteration % p->depth] = fit->ledger.signs[0];
 }
 
 /* Have these rows had the labels that are booked all the time? */

@@ -11,8 +11,8 @@
 /* Memory for them; none on a device, or where they would take too much beside the rows. */
 void hf_past_carve(const struct hf_fit *fit, hf_carve *carve, struct hf_past *past);
 
-/* fit->centers.current are what iteration number `iteration` begins with, from 0. first: nothing
- * was packed before. */
+/* fit->centers.current, which the ledger has just kept and signed, are what iteration number
+ * `iteration` begins with, from 0. first: nothing was packed before. */
 void hf_past_keep(struct hf_fit *fit, int iteration, bool first);
 
 /* Are rows that stay packed what was packed? Rows that are not are repaired if they had no part in
