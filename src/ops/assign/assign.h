@@ -49,7 +49,8 @@ size_t hf_assign_packed_bytes(int64_t n, int64_t d);
 bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *packed);
 /* Where they do not: the first rows of groups of packed->lanes rows one of which is wrong, at most
  * `most` of them. Returns how many there are. */
-int hf_assign_packed_wrong(const struct hf_assign_packed *packed, int64_t *first, int most);
+int hf_assign_packed_wrong(hf_pool *pool, const struct hf_assign_packed *packed, int64_t *first,
+                           int most);
 /* Do kernels of the context's device keep rows packed? Only those of the CPU do. */
 bool hf_assign_packs(const hf_context *ctx);
 

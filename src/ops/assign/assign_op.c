@@ -83,16 +83,16 @@ static uint32_t add_words(hf_pool *pool, const void *data, size_t bytes) {
     return a.sum;
 }
 
-bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
-    if (p->form == 0 || !p->summed)
-        return true;
+/* Are packed rows, whole groups of p->lanes, and what is beside them those that were summed? */
+static bool sums_agree(hf_pool *pool, const struct hf_assign_packed *p, int64_t row,
+                       int64_t count) {
     const int64_t tile = 2 * (int64_t)p->lanes; /* TILE_ROWS of the kernel */
     const size_t all = (size_t)((p->rows + tile - 1) / tile * tile);
-    const size_t filled = (size_t)((p->filled + p->lanes - 1) / p->lanes * p->lanes);
-    const size_t beside = filled * sizeof(float);
-    const float *number = (const float *)(const void *)((const char *)p->data + all * p->row_bytes);
-    uint32_t sum =
-        add_words(pool, p->data, filled * p->row_bytes) + add_words(pool, number, beside);
+    const size_t beside = (size_t)count * sizeof(float);
+    const char *data = p->data;
+    const float *number = (const float *)(const void *)(data + all * p->row_bytes) + row;
+    uint32_t sum = add_words(pool, data + (size_t)row * p->row_bytes, (size_t)count * p->row_bytes);
+    sum += add_words(pool, number, beside);
     if (p->loss)
         sum += add_words(pool, number + all, beside);
     if (p->unit)
@@ -100,20 +100,16 @@ bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
     return sum == add_words(pool, number + 3 * all, beside);
 }
 
-int hf_assign_packed_wrong(const struct hf_assign_packed *p, int64_t *first, int most) {
-    const int64_t tile = 2 * (int64_t)p->lanes;
-    const size_t all = (size_t)((p->rows + tile - 1) / tile * tile);
-    const size_t bytes = (size_t)p->lanes * p->row_bytes;
-    const uint32_t *beside =
-        (const uint32_t *)(const void *)((const char *)p->data + all * p->row_bytes);
+bool hf_assign_packed_right(hf_pool *pool, const struct hf_assign_packed *p) {
+    return p->form == 0 || !p->summed ||
+           sums_agree(pool, p, 0, (p->filled + p->lanes - 1) / p->lanes * p->lanes);
+}
+
+int hf_assign_packed_wrong(hf_pool *pool, const struct hf_assign_packed *p, int64_t *first,
+                           int most) {
     int count = 0;
     for (int64_t row = 0; row < p->filled; row += p->lanes) {
-        const uint32_t *at = beside + row;
-        const void *words = (const char *)p->data + (size_t)(row / p->lanes) * bytes;
-        uint32_t sum = add_plain(words, (int64_t)(bytes / sizeof *at)) + add_plain(at, p->lanes);
-        sum += p->loss ? add_plain(at + all, p->lanes) : 0;
-        sum += p->unit ? add_plain(at + 2 * all, p->lanes) : 0;
-        if (sum == add_plain(at + 3 * all, p->lanes))
+        if (sums_agree(pool, p, row, p->lanes))
             continue;
         if (count < most)
             first[count] = row;

@@ -62,7 +62,8 @@ bool hf_past_excuses(struct hf_fit *fit, bool at_work) {
     int64_t first[MOST_GROUPS];
     if (!fit->ledger.labels || !p->centers || !packed || p->end - p->begin > p->depth)
         return false;
-    const int count = hf_assign_packed_wrong(packed, first, MOST_GROUPS);
+    const int count =
+        hf_assign_packed_wrong(hf_ctx_pool(fit->problem.ctx), packed, first, MOST_GROUPS);
     for (int i = 0; i < count; i++)
         if (count > MOST_GROUPS || !kept_labels(fit, first[i], packed->lanes))
             return false;
