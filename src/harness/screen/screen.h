@@ -60,6 +60,9 @@ void hf_screen_clear(struct screen *s);
 bool hf_screen_make(const struct screen *s, const struct screen_problem *problem,
                     struct hf_case *c);
 
+/* The kernel of that name among those that are screened; NULL: it is not. */
+struct screen_kernel *hf_screen_listed(struct screen *s, const char *name);
+
 /* Does the kernel take the problem? */
 bool hf_screen_takes(const struct screen *s, const struct screen_kernel *kernel,
                      const struct screen_problem *problem);

@@ -106,14 +106,6 @@ static hf_status multiply(struct hot *h, int kind, bool plant, double *seconds) 
     return HF_OK;
 }
 
-/* The kernel of a product among those that are listed; NULL: it is not. */
-static struct screen_kernel *listed(const struct hot *h, int kind) {
-    for (int k = 0; k < h->s->kernels; k++)
-        if (strcmp(h->s->kernel[k].kernel->name, h->name[kind]) == 0)
-            return &h->s->kernel[k];
-    return NULL;
-}
-
 static void tell(struct hot *h, int kind, const hf_dev_screen_finding *found, const char *text) {
     struct screen *s = h->s;
     char problem[64];
@@ -127,7 +119,7 @@ static void tell(struct hot *h, int kind, const hf_dev_screen_finding *found, co
     f.with = f.core < 0 ? s->cores : 1;
     f.text = text;
     s->result->findings++;
-    struct screen_kernel *const kernel = listed(h, kind);
+    struct screen_kernel *const kernel = hf_screen_listed(h->s, h->name[kind]);
     if (kernel != NULL && f.core >= 0 && f.core < s->cores)
         kernel->wrong[f.core]++;
     if (s->opts->finding)
@@ -173,7 +165,7 @@ static hf_status triage(struct hot *h, int kind, hf_gemm_tile tile) {
 /* Each multiprocessor that made tiles of a product has answered once. */
 static void count_answers(const struct hot *h, int kind) {
     bool seen[SCREEN_CORES] = {false};
-    struct screen_kernel *const kernel = listed(h, kind);
+    struct screen_kernel *const kernel = hf_screen_listed(h->s, h->name[kind]);
     for (int64_t i = 0; kernel != NULL && i < h->tiles[kind]; i++) {
         const int unit = h->tile[i].unit;
         if (unit < 0 || unit >= h->s->cores || seen[unit])

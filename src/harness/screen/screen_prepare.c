@@ -56,6 +56,13 @@ bool hf_screen_make(const struct screen *s, const struct screen_problem *problem
     return false;
 }
 
+struct screen_kernel *hf_screen_listed(struct screen *s, const char *name) {
+    for (int k = 0; k < s->kernels; k++)
+        if (strcmp(s->kernel[k].kernel->name, name) == 0)
+            return &s->kernel[k];
+    return NULL;
+}
+
 bool hf_screen_takes(const struct screen *s, const struct screen_kernel *kernel,
                      const struct screen_problem *problem) {
     const struct hf_call call = {.device = &s->props, .comm = &s->comm, .args = problem->home.args};

@@ -160,9 +160,7 @@ static hf_status begin_kind(struct screen *s, hf_context *cpu, int kind) {
     const hf_gemm_args args = product_of(p, kind, p->first[kind]);
     HF_TRY(hf_gemm(cpu, &args, &report));
     (void)snprintf(p->kernel[kind], sizeof p->kernel[kind], "%s", report.kernel);
-    for (int k = 0; k < s->kernels; k++)
-        if (strcmp(s->kernel[k].kernel->name, report.kernel) == 0)
-            p->visited[kind] = &s->kernel[k];
+    p->visited[kind] = hf_screen_listed(s, report.kernel);
     for (int64_t i = 0; i < ROWS && right; i++)
         HF_TRY(row_agrees(s, cpu, kind, i * (kinds[kind].size - 1) / (ROWS - 1), &right));
     if (right)
